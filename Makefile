@@ -1,0 +1,46 @@
+# `make demo` and `make test` each work alone in a fresh clone; both leave .venv behind.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SETUP := pyproject.toml setup.cfg constraints.txt
+# one BLAS thread for each of two test processes: more only wait for each other
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+PYTEST := SCIPY_ARRAY_API=1 $(ONE_THREAD) $(BIN)/pytest -n 2
+
+.PHONY: demo test test-slow lint doc bench clean
+
+demo: $(VENV)/.demo ## fit on real data, print a table, draw demo.png
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test ## all tests but the slow ones
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/.test
+	$(PYTEST) -m slow
+
+lint: $(VENV)/.lint ## style, import layers, docstrings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/python -m numpydoc lint rfmlearn/*.py rfmlearn/kernels/*.py rfmlearn/solvers/*.py
+
+doc: $(VENV)/.doc ## HTML in doc/_build
+	$(BIN)/sphinx-build -W --keep-going -q -b html doc doc/_build
+
+bench: $(VENV)/.demo
+	$(BIN)/python benchmarks/bench_fit.py
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(BIN)/python $(SETUP)
+	$(PIP) -e '.[plot]'
+	@touch $@
+
+$(VENV)/.test $(VENV)/.lint $(VENV)/.doc: $(VENV)/.%: $(BIN)/python $(SETUP)
+	$(PIP) -e '.[$*]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build doc/_build doc/auto_examples doc/generated *.egg-info

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the numbers live: devices, dtypes, conversions, block sizes, random rows.
+
+The only module that names an accelerator, and the only one that reads a tensor's value
+back to Python to decide what to do next.
+"""
+
+import os
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+# Bytes of one block of a kernel matrix. On the CPU a block should stay in the cache while
+# the distance, the root and the exponential pass over it; on an accelerator it should be
+# large enough to hide the launch of a kernel.
+BLOCK_BYTES = {"cpu": 2**22}
+ACCELERATOR_BLOCK_BYTES = 2**28
+MIN_BLOCK_ROWS = 16
+
+
+def resolve_device(device):
+    """Return the `torch.device` that a user's string names, or say why there is none."""
+    if str(device) == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"device={device!r} is not a device. Use 'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'."
+        ) from error
+    present = {
+        "cpu": lambda: resolved.index in (None, 0),
+        "cuda": lambda: (
+            torch.cuda.is_available() and (resolved.index or 0) < torch.cuda.device_count()
+        ),
+        "mps": torch.backends.mps.is_available,
+    }
+    if resolved.type not in present:
+        raise ValueError(
+            f"device={device!r} is not supported. Use 'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'."
+        )
+    if not present[resolved.type]():
+        raise ValueError(
+            f"device={device!r} was asked for, but torch {torch.__version__} finds no such "
+            "device here. Use device='cpu', or device='auto' to take what there is."
+        )
+    return resolved
+
+
+def to_tensor(array, device="cpu", dtype=None):
+    """Return `array` as a tensor; copy only where torch cannot share the memory."""
+    if isinstance(array, torch.Tensor):
+        return array.to(device, dtype)
+    array = np.asarray(array)
+    shareable = (
+        array.flags.writeable and array.dtype.isnative and all(s >= 0 for s in array.strides)
+    )
+    if not shareable:
+        array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    tensor = torch.from_numpy(array)
+    if torch.device(device).type == "mps" and (dtype or tensor.dtype) == torch.float64:
+        raise ValueError("device='mps' has no float64. Convert X to float32 first.")
+    return tensor.to(device, dtype)
+
+
+def to_numpy(tensor):
+    """Return a tensor of any device as a NumPy array that shares no autograd graph."""
+    return tensor.detach().cpu().numpy()
+
+
+def in_kind_of(result, example):
+    """Return the tensor `result` as NumPy unless the caller's `example` was a tensor."""
+    return result if isinstance(example, torch.Tensor) else to_numpy(result)
+
+
+def on_host(tensor):
+    """Return `tensor` in float64 on the CPU: for d x d spectral work, where digits matter.
+
+    The eigenvalues of a feature matrix spread with the square of the features' scales, so
+    that float32 would lose the small ones.
+    """
+    return tensor.to("cpu", torch.float64)
+
+
+def holds(condition):
+    """Return the truth of a 0-d boolean tensor (waits for the device)."""
+    return bool(condition)
+
+
+def positions(mask):
+    """Return the row and column indices where a 2-D mask is true (waits for the device)."""
+    return mask.nonzero(as_tuple=True)
+
+
+def blocks(n_rows, row_bytes, device, min_rows=MIN_BLOCK_ROWS):
+    """Yield slices that cut `n_rows` rows into blocks within the device's block budget.
+
+    The split is as even as it can be, so that the last block is no sliver.
+    """
+    budget = BLOCK_BYTES.get(torch.device(device).type, ACCELERATOR_BLOCK_BYTES)
+    size = max(min_rows, int(budget // max(row_bytes, 1)))
+    n_blocks = -(-n_rows // size)
+    for i in range(n_blocks):
+        yield slice(i * n_rows // n_blocks, (i + 1) * n_rows // n_blocks)
+
+
+def random_rows(n_rows, n_samples, seed, device):
+    """Return `n_samples` distinct row indices, the same on every device for one seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(n_rows, generator=generator)[:n_samples].to(device)
+
+
+def free_bytes(device):
+    """Return the bytes that can still be allocated on `device` (None: not known)."""
+    if torch.device(device).type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    free = []
+    try:
+        with open("/proc/meminfo") as lines:
+            free += [int(line.split()[1]) * 1024 for line in lines if "MemAvailable" in line]
+        with open("/sys/fs/cgroup/memory.max") as limit, open(
+            "/sys/fs/cgroup/memory.current"
+        ) as used:
+            free.append(int(limit.read()) - int(used.read()))  # "max": no limit, ValueError
+    except (OSError, ValueError):
+        pass
+    if not free and hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
+        free.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(free, default=None)
+
+
+@contextmanager
+def memory_guard(n_rows, n_bytes, device):
+    """Refuse work that cannot fit, and turn an allocator's failure into a MemoryError.
+
+    Linux promises more memory than it has and ends the process later, so the size is
+    compared with what is free before anything is allocated.
+    """
+    free = free_bytes(device)
+    advice = "Fit on fewer rows, or pass X as float32 to halve it."
+    need = (
+        f"The kernel matrix of {n_rows} rows and its factor need {n_bytes / 2**30:.1f} GiB "
+        f"on device {str(device)!r}"
+    )
+    if free is not None and n_bytes > free:
+        raise MemoryError(f"{need}, where {free / 2**30:.1f} GiB are free. {advice}")
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(f"{need}; the device ran out of memory. {advice}") from error
+    except RuntimeError as error:
+        if "alloc" not in str(error):
+            raise
+        raise MemoryError(f"{need}; the allocation was refused. {advice}") from error

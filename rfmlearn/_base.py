@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every kernel machine of the package shares: the meeting of scikit-learn and torch.
+
+The only file that imports private names of scikit-learn.
+"""
+
+import warnings
+from abc import ABCMeta, abstractmethod
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.linalg import LinAlgWarning
+from scipy.sparse import issparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.callback import CallbackSupportMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from rfmlearn import _backend
+from rfmlearn._recursion import Metric, Predictor, recursive_features
+from rfmlearn._targets import centre
+from rfmlearn.features import top_directions
+from rfmlearn.kernels import KERNELS, Kernel, resolve_kernel
+from rfmlearn.solvers import SOLVERS, resolve_solver
+
+_FLOATS = [np.float64, np.float32]
+
+_HISTORY = [
+    ("iteration", np.int64),
+    ("bandwidth", np.float64),
+    ("train_score", np.float64),
+    ("validation_score", np.float64),
+    ("residual", np.float64),
+    ("jitter", np.float64),
+]
+
+
+class BaseKernelMachine(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    CallbackSupportMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
+):
+    """Recursive kernel ridge regression on a centred target matrix.
+
+    A subclass names its task by `_target` and reads predictions off `_scores`.
+    """
+
+    _parameter_constraints = {
+        "kernel": [StrOptions(set(KERNELS)), Kernel],
+        "bandwidth": [Interval(Real, 0, None, closed="neither")],
+        "bandwidth_mode": [StrOptions({"adaptive", "constant"})],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "diag": ["boolean"],
+        "agop_power": [Interval(Real, 0, None, closed="neither")],
+        "matrix_scaling": [StrOptions({"spectral", "trace"}), None],
+        "center_gradients": ["boolean"],
+        "n_agop_samples": [Interval(Integral, 1, None, closed="left"), None],
+        "solver": [StrOptions({"auto", *SOLVERS})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _target(self):
+        """Return a fresh target of the task (see `_targets`)."""
+
+    @abstractmethod
+    def _class_weights(self, y):
+        """Return the weight of each row by its class, or None."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows. float32 stays float32; everything else becomes float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; class labels, one per row, for a classifier.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights: weight k counts as the row repeated k times, weight 0 as
+            the row left out.
+        X_val : array-like of shape (n_val, n_features), default=None
+            Rows for early stopping, instead of a random part of X. In a `Pipeline` they
+            are transformed with ``transform_input=["X_val"]``.
+        y_val : array-like of shape (n_val,) or (n_val, n_outputs), default=None
+            Their targets.
+        sample_weight_val : array-like of shape (n_val,), default=None
+            Their weights.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the data hold NaN, infinities, text or numbers
+            too large to square, there is one class only, or the device is not there.
+        MemoryError
+            If the kernel matrix does not fit into what is free.
+        numpy.linalg.LinAlgError
+            If the kernel system cannot be solved; with `alpha` > 0 and a positive
+            definite kernel this does not happen.
+        """
+        device = _backend.resolve_device(self.device)
+        kernel, solver = resolve_kernel(self.kernel), resolve_solver(self.solver)
+        rng = check_random_state(self.random_state)
+        X, y = self._check(X, y, reset=True)
+        target = self._target().fit(y)
+        weight = self._row_weights(sample_weight, X, y)
+        validation = self._check_validation(X_val, y_val, sample_weight_val, target)
+        if self.early_stopping and validation is None:
+            stratify = y if hasattr(target, "encoder") else None
+            parts = train_test_split(
+                X, y, weight, test_size=self.validation_fraction, stratify=stratify,
+                random_state=rng,
+            )
+            X, X_val, y, y_val, weight, weight_val = parts
+            validation = X_val, target.encode(y_val), weight_val
+        keep = weight > 0
+        if not keep.any():
+            raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
+        # a copy: the fitted model must not change when the caller's array does
+        X, y, weight = np.ascontiguousarray(X[keep]), y[keep], weight[keep]
+        weighted = bool(np.any(weight != 1))
+        targets = centre(target.encode(y), weight, rescale=self.matrix_scaling is not None)
+        shift = None
+        if kernel.translation_invariant:
+            shift = np.average(X, axis=0, weights=weight).astype(X.dtype)
+
+        def tensor(array):
+            return _backend.to_tensor(np.asarray(array, dtype=X.dtype), device)
+
+        def describe(state, history):
+            fitted = self._attributes(state, history, X, targets, flat=target.flat(y))
+            return {**fitted, **self._task_attributes(target), "_kernel": kernel, "_shift": shift}
+
+        n, itemsize = len(X), X.dtype.itemsize
+        with _backend.memory_guard(n, n * n * itemsize + solver.memory(n, itemsize), device):
+            states = recursive_features(
+                tensor(X),
+                tensor(targets.matrix),
+                kernel=kernel,
+                solver=solver,
+                bandwidth=float(self.bandwidth),
+                adaptive=self.bandwidth_mode == "adaptive",
+                alpha=float(self.alpha),
+                max_iter=self.max_iter,
+                shift=None if shift is None else tensor(shift),
+                weight=tensor(weight) if weighted else None,
+                metric=self._starting_metric(X),
+                diag=self.diag,
+                power=float(self.agop_power),
+                scaling=self.matrix_scaling,
+                center=self.center_gradients,
+                n_samples=self.n_agop_samples,
+                seed=int(rng.randint(2**31 - 1)),
+            )
+            told = {"estimator": self, "X": X, "y": y}
+            told["metadata"] = {"sample_weight": weight} if weighted else {}
+            measure = _Measure(targets, weight, validation, float(self.alpha))
+            best, history = self._follow(states, measure, told, describe)
+        for name, value in describe(best, history).items():
+            setattr(self, name, value)
+        return self
+
+    def _follow(self, states, measure, told, describe):
+        """Draw the iterates, tell the callbacks, stop where told.
+
+        Returns
+        -------
+        State
+            The best iterate by validation score, the last one without early stopping.
+        ndarray
+            The history, one row for each iterate.
+        """
+        context = self._init_callback_context(max_subtasks=self.max_iter + 1)
+        context.call_on_fit_task_begin(**told)
+        history = np.zeros(0, dtype=_HISTORY)
+        best, best_score, bar, since = None, -np.inf, -np.inf, 0
+        for _ in range(self.max_iter + 1):
+            task = context.subcontext(task_name="iterate")
+            task.call_on_fit_task_begin(**told)
+            state = next(states, None)
+            if state is None:  # an AGOP of 0: the metric stays, and so does the predictor
+                task.call_on_fit_task_end(estimator=self)
+                break
+            history = np.append(history, measure(state))
+            score = history["validation_score"][-1]
+            if best is None or not self.early_stopping or score > best_score:
+                best, best_score = state, score
+            bar, since = (score, 0) if score > bar + self.tol else (bar, since + 1)
+            stop = task.call_on_fit_task_end(
+                **told,
+                reconstruction_attributes=lambda state=state, seen=history: describe(state, seen),
+            )
+            if stop or (self.early_stopping and since >= self.n_iter_no_change):
+                break
+        context.call_on_fit_task_end(
+            **told, reconstruction_attributes=lambda: describe(best, history)
+        )
+        jittered = history[history["jitter"] > 0]
+        if len(jittered):
+            warnings.warn(
+                f"The kernel system was singular to rounding with alpha={self.alpha:g}: up to "
+                f"{jittered['jitter'].max():.1e} was added to its diagonal, at iterate "
+                f"{', '.join(map(str, jittered['iteration']))}. Raise alpha, or pass X as float64.",
+                LinAlgWarning,
+                stacklevel=4,
+            )
+        return best, history
+
+    def _attributes(self, state, history, X, targets, flat):
+        """Return the fitted attributes of one iterate, all NumPy or plain."""
+        predictor = state.predictor
+        M = _backend.to_numpy(state.metric.dense(X.shape[1], self.diag))
+        importances = M if M.ndim == 1 else M.diagonal()
+        coef = _backend.to_numpy(predictor.coef) * X.dtype.type(targets.scale)
+        return {
+            "feature_matrix_": M.astype(X.dtype),
+            "feature_importances_": importances / importances.sum(),
+            "dual_coef_": coef[:, 0] if flat else coef,
+            "X_fit_": X,
+            "intercept_": float(targets.intercept[0]) if flat else targets.intercept,
+            "bandwidth_": float(predictor.bandwidth),
+            "n_iter_": int(history["iteration"][-1]),
+            "best_iter_": state.iteration,
+            "history_": history,
+            "_metric_root": None if predictor.root is None else _backend.to_numpy(predictor.root),
+        }
+
+    def _check(self, X, y="no_validation", reset=False):
+        """Return validated X, or X and y."""
+        checks = {"dtype": _FLOATS, "reset": reset}
+        if isinstance(y, str):
+            X = validate_data(self, X, **checks)
+            _refuse_huge(X)
+            return X
+        X, y = validate_data(self, X, y, **checks, **self._target_checks)
+        if issparse(y):
+            raise TypeError("Sparse y is not supported; pass y.toarray().")
+        _refuse_huge(X)
+        return X, y
+
+    def _row_weights(self, sample_weight, X, y):
+        """Return sample weights times class weights, float64."""
+        weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        by_class = self._class_weights(y)
+        return weight if by_class is None else weight * by_class
+
+    def _check_validation(self, X_val, y_val, sample_weight_val, target):
+        """Return (X, target matrix, weight) of the given validation rows, or None."""
+        if X_val is None and y_val is None:
+            if sample_weight_val is not None:
+                raise ValueError("sample_weight_val was given without X_val and y_val.")
+            return None
+        if X_val is None or y_val is None:
+            given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
+            raise ValueError(f"{given} was given without {missing}; early stopping needs both.")
+        if not self.early_stopping:
+            raise ValueError(
+                "X_val and y_val were given, but early_stopping is False. Set it to True to "
+                "use them."
+            )
+        X_val, y_val = self._check(X_val, y_val)
+        weight = self._row_weights(sample_weight_val, X_val, y_val)
+        if not weight.any():
+            raise ValueError("sample_weight_val is 0 for every validation row.")
+        return X_val, target.encode(y_val), weight
+
+    def _starting_metric(self, X):
+        """Return the metric of the previous fit under warm_start, else None."""
+        if not (self.warm_start and hasattr(self, "feature_matrix_")):
+            return None
+        M, d = self.feature_matrix_, X.shape[1]
+        if M.shape != ((d,) if self.diag else (d, d)):
+            raise ValueError(
+                f"warm_start=True continues from a feature_matrix_ of shape {M.shape}, which "
+                f"does not fit {d} features with diag={self.diag}. Refit with warm_start=False."
+            )
+        return Metric.of(_backend.to_tensor(M), scaling=self.matrix_scaling)
+
+    def _predictor(self):
+        """Return the fitted predictor on the estimator's device."""
+        device = _backend.resolve_device(self.device)
+
+        def tensor(array):
+            return None if array is None else _backend.to_tensor(array, device)
+
+        X = tensor(self.X_fit_)
+        return Predictor.of(
+            self._kernel,
+            X,
+            tensor(self.dual_coef_.reshape(len(X), -1)),
+            tensor(self._metric_root),
+            X.new_full((), self.bandwidth_),
+            tensor(self._shift),
+        )
+
+    def _scores(self, X):
+        """Return the outputs at the rows of X, (n,) or (n, n_outputs), intercept included."""
+        check_is_fitted(self)
+        X = self._check(X)
+        scores = _backend.to_numpy(self._predictor().scores(X))
+        scores += np.asarray(self.intercept_, dtype=scores.dtype)
+        return scores[:, 0] if self.dual_coef_.ndim == 1 else scores
+
+    def input_gradients(self, X):
+        """Gradients of the outputs with respect to the input.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Where to take them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs, n_features)
+            In units of y per unit of each feature. A binary classifier has one output,
+            its `decision_function`. At a training row a kernel with a kink counts that
+            row's own term as 0.
+        """
+        check_is_fitted(self)
+        X = self._check(X)
+        return _backend.to_numpy(self._predictor().gradients(X))
+
+    def transform(self, X, n_components=None):
+        """Map rows to coordinates whose Euclidean distance is that of the learned metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        n_components : int, default=None
+            None gives ``X M^(1/2)``; k gives the coordinates on the k leading eigenvectors
+            of M, each times the root of its eigenvalue (not with ``set_output``, whose
+            column names are those of all n_features).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features) or (n_samples, n_components)
+            The mapped rows, in the dtype of the fitted model; a data frame under
+            ``set_output``.
+
+        Raises
+        ------
+        ValueError
+            If `n_components` is not in 1, ..., n_features, or is given under `set_output`.
+        """
+        check_is_fitted(self)
+        X = self._check(X).astype(self.X_fit_.dtype, copy=False)
+        if n_components is not None:
+            if _get_output_config("transform", self)["dense"] != "default":
+                raise ValueError(
+                    "n_components works with array output only. Call "
+                    "set_output(transform='default') first."
+                )
+            directions, strengths = top_directions(self.feature_matrix_, n_components)
+            return X @ (directions * np.sqrt(strengths)[:, None]).T
+        if self._metric_root is None:
+            return X.copy()
+        return X * self._metric_root if self._metric_root.ndim == 1 else X @ self._metric_root
+
+    @property
+    def _n_features_out(self):
+        return self.n_features_in_
+
+
+def _refuse_huge(X):
+    """Raise where squared distances would leave the range of the dtype."""
+    limit = np.sqrt(np.finfo(X.dtype).max / 16) / X.shape[1]
+    if max(X.max(), -X.min()) > limit:
+        column = int(np.abs(X).max(axis=0).argmax())
+        raise ValueError(
+            f"Column {column} of X holds values up to {np.abs(X[:, column]).max():.1e}, whose "
+            f"squares leave the range of {X.dtype} (limit {limit:.1e}). Rescale the column, "
+            "with StandardScaler for instance."
+        )
+
+
+class _Measure:
+    """What the history says of an iterate.
+
+    Scores are 1 minus the weighted mean squared error over outputs, in units of the
+    variance of the training targets.
+    """
+
+    def __init__(self, targets, weight, validation, alpha):
+        self.weight, self.alpha = weight, alpha
+        self.power = self._mean_square(targets.matrix, weight) or 1.0
+        self.validation = None
+        if validation is not None:
+            X_val, Y_val, weight_val = validation
+            truth = (Y_val - targets.intercept) / targets.scale
+            self.validation = X_val, truth, weight_val
+
+    @staticmethod
+    def _mean_square(E, weight):
+        return np.average((E**2).mean(axis=1), weights=weight)
+
+    def __call__(self, state):
+        """Return one row of the history."""
+        solution = state.solution
+        jitter = float(solution.jitter)
+        # the normal equations give the training error for free: y - K a = alpha a / w
+        error = (self.alpha + jitter) * _backend.to_numpy(solution.coef) / self.weight[:, None]
+        validation_score = np.nan
+        if self.validation is not None:
+            X, truth, weight = self.validation
+            missed = truth - _backend.to_numpy(state.predictor.scores(X))
+            validation_score = 1 - self._mean_square(missed, weight) / self.power
+        row = (
+            state.iteration,
+            float(state.predictor.bandwidth),
+            1 - self._mean_square(error, self.weight) / self.power,
+            validation_score,
+            float(solution.residual),
+            jitter,
+        )
+        return np.array([row], dtype=_HISTORY)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Data for examples and tests: one generator, one small real table."""
+
+from importlib.resources import files
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+
+__all__ = ["load_concrete", "make_multi_index"]
+
+
+def make_multi_index(n_samples=1280, n_features=20, *, noise=0.1, random_state=None):
+    """Make a regression target that depends on three directions only.
+
+    ``y = x0 x1 + sin(2 x2) + noise * e`` with x and e standard normal. Neither x0 nor x1
+    correlates with y, so that no screening of single columns finds them.
+
+    Parameters
+    ----------
+    n_samples : int, default=1280
+        Number of rows.
+    n_features : int, default=20
+        Number of columns, at least 3; all beyond the third are noise.
+    noise : float, default=0.1
+        Standard deviation of the noise.
+    random_state : int, RandomState instance or None, default=None
+        Seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        Rows, float64.
+    y : ndarray of shape (n_samples,)
+        Target.
+    subspace : ndarray of shape (3, n_features)
+        Orthonormal rows that span what y depends on.
+
+    Raises
+    ------
+    ValueError
+        If `n_features` is below 3.
+
+    Examples
+    --------
+    >>> from rfmlearn.datasets import make_multi_index
+    >>> X, y, subspace = make_multi_index(100, 5, random_state=0)
+    >>> X.shape, y.shape, subspace.shape
+    ((100, 5), (100,), (3, 5))
+    """
+    if n_features < 3:
+        raise ValueError(f"n_features={n_features!r} must be at least 3.")
+    rng = check_random_state(random_state)
+    X = rng.standard_normal((n_samples, n_features))
+    y = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + noise * rng.standard_normal(n_samples)
+    return X, y, np.eye(3, n_features)
+
+
+def load_concrete(*, return_X_y=False):
+    """Load the concrete compressive strength data: 1030 mixtures, 8 columns.
+
+    The target is the strength in MPa; the columns are the amounts of seven ingredients in
+    kg per cubic metre, and the age in days.
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return ``(X, y)`` instead of a Bunch.
+
+    Returns
+    -------
+    Bunch with ``data`` (1030, 8), ``target`` (1030,), ``feature_names`` and ``DESCR``
+        Or the arrays X and y, float64.
+
+    Notes
+    -----
+    I-C. Yeh, Modeling of strength of high-performance concrete using artificial neural
+    networks, Cement and Concrete Research 28 (1998). UCI Machine Learning Repository,
+    https://doi.org/10.24432/C5PK67, licence CC BY 4.0.
+
+    Examples
+    --------
+    >>> from rfmlearn.datasets import load_concrete
+    >>> X, y = load_concrete(return_X_y=True)
+    >>> X.shape
+    (1030, 8)
+    """
+    with files("rfmlearn").joinpath("data/concrete.csv").open() as lines:
+        names = lines.readline().strip().split(",")
+        table = np.loadtxt(lines, delimiter=",")
+    X, y = np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
+    if return_X_y:
+        return X, y
+    return Bunch(data=X, target=y, feature_names=names[:-1], DESCR=load_concrete.__doc__)

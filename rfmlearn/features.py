@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Feature matrices: the average gradient outer product and what to do with one.
+
+Plain functions for arrays and tensors alike: NumPy in, NumPy out; tensor in, tensor out.
+A feature matrix is a symmetric positive semi-definite (d, d) matrix, or the (d,) diagonal
+of one.
+"""
+
+import torch
+
+from rfmlearn import _backend
+
+__all__ = ["agop", "alignment", "matrix_power", "top_directions"]
+
+
+class GradientMoments:
+    """Running sums of gradients, from which the AGOP follows.
+
+    Parameters
+    ----------
+    diag : bool
+        Keep the diagonal of the second moment only.
+    """
+
+    def __init__(self, diag=False):
+        self.diag = diag
+        self.weight = 0.0
+        self.first = self.second = 0.0
+
+    def add(self, G, weight=None):
+        """Take in gradients G of shape (n, c, d) of n rows with their weights (n,)."""
+        wG = G if weight is None else G * weight[:, None, None]
+        self.weight = self.weight + (len(G) if weight is None else weight.sum())
+        self.first = self.first + wG.sum(0)
+        if self.diag:
+            self.second = self.second + (wG * G).sum((0, 1))
+        else:
+            self.second = self.second + wG.flatten(0, 1).T @ G.flatten(0, 1)
+        return self
+
+    def result(self, center=False):
+        """Return the (centred) second moment, (d, d) or (d,), summed over outputs."""
+        second = self.second / self.weight
+        if not center:
+            return second
+        mean = self.first / self.weight
+        return second - (mean.square().sum(0) if self.diag else mean.T @ mean)
+
+
+def agop(gradients, X=None, *, sample_weight=None, center_gradients=False, diag=False):
+    r"""Average gradient outer product.
+
+    ``sum_i w_i sum_c g_ic g_ic^T / sum_i w_i``, with g_ic the gradient of output c at row
+    i with respect to the input: the directions in which a predictor changes, and how much.
+
+    Parameters
+    ----------
+    gradients : array or tensor of shape (n, d) or (n, c, d), or fitted estimator
+        Gradients of one or of c outputs at n rows; or an estimator with
+        ``input_gradients(X)``, which is then asked block by block, so that no
+        (n, c, d) array is made.
+    X : array of shape (n, d), optional
+        The rows, when an estimator is given.
+    sample_weight : array or tensor of shape (n,), optional
+        Non-negative weights of the rows; None counts each once.
+    center_gradients : bool, default=False
+        Subtract each output's mean gradient first: the covariance of the gradients
+        instead of their second moment.
+    diag : bool, default=False
+        Return the diagonal only.
+
+    Returns
+    -------
+    array or tensor of shape (d, d), or (d,) with `diag`
+        In the dtype of the gradients.
+
+    Raises
+    ------
+    ValueError
+        If the gradients have the wrong number of dimensions, there are no rows, or the
+        weights do not fit them.
+    TypeError
+        If an estimator has no ``input_gradients``, or X is missing or superfluous.
+
+    Notes
+    -----
+    The AGOP of arXiv 2212.13881, equation 1. It does not change when the outputs are
+    rotated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rfmlearn.features import agop
+    >>> agop(np.array([[1.0, 0.0], [1.0, 2.0]]))
+    array([[1., 1.],
+           [1., 2.]])
+    """
+    moments = GradientMoments(diag)
+    if hasattr(gradients, "shape"):
+        if X is not None:
+            raise TypeError("X belongs with an estimator; the gradients are given already.")
+        G = _backend.to_tensor(gradients)
+        if G.ndim == 2:
+            G = G[:, None]
+        if G.ndim != 3 or not len(G):
+            raise ValueError(
+                "gradients must have shape (n, d) or (n, c, d) with n > 0; "
+                f"got {tuple(gradients.shape)}."
+            )
+        weight = _row_weights(sample_weight, G)
+        moments.add(G, weight)
+        return _backend.in_kind_of(moments.result(center_gradients), gradients)
+    if not hasattr(gradients, "input_gradients"):
+        raise TypeError(
+            f"{type(gradients).__name__} has no input_gradients(X). Compute the gradients "
+            "yourself and pass them as an array of shape (n, c, d)."
+        )
+    if X is None:
+        raise TypeError("X is needed: the rows at which the estimator's gradients are taken.")
+    first = _backend.to_tensor(gradients.input_gradients(X[:1]))
+    if not first.numel():
+        raise ValueError("X has no rows.")
+    weight = _row_weights(sample_weight, first, n=len(X))
+    for block in _backend.blocks(len(X), first.nbytes, first.device):
+        G = _backend.to_tensor(gradients.input_gradients(X[block]))
+        moments.add(G, None if weight is None else weight[block])
+    return _backend.to_numpy(moments.result(center_gradients))
+
+
+def _row_weights(sample_weight, G, n=None):
+    """Return the weights as a tensor like G, or None; refuse a wrong number of them."""
+    if sample_weight is None:
+        return None
+    weight = _backend.to_tensor(sample_weight, G.device, G.dtype)
+    n = len(G) if n is None else n
+    if weight.shape != (n,) or _backend.holds((weight < 0).any() | (weight.sum() <= 0)):
+        raise ValueError(
+            f"sample_weight must hold {n} weights, none negative and not all 0; "
+            f"got shape {tuple(weight.shape)}."
+        )
+    return weight
+
+
+def psd_eigh(M):
+    """Return eigenvalues and eigenvectors of a PSD matrix; eigenvalues (d,), ascending.
+
+    Eigenvalues within rounding of 0 (below ``d eps`` of the largest, negative ones too)
+    become 0, so that a null space stays one under the square root.
+    """
+    values, vectors = torch.linalg.eigh((M + M.mT) / 2)
+    floor = len(M) * torch.finfo(M.dtype).eps * values[-1]
+    return values.masked_fill(values <= floor, 0), vectors
+
+
+def matrix_power(M, power):
+    """Power of a symmetric positive semi-definite matrix.
+
+    Parameters
+    ----------
+    M : array or tensor of shape (d, d) or (d,)
+        Feature matrix, or the diagonal of one.
+    power : float
+        Positive exponent; 0.5 gives the symmetric square root.
+
+    Returns
+    -------
+    array or tensor of the shape and dtype of M
+        Computed in float64. Eigenvalues below ``d eps`` of the largest count as 0.
+
+    Raises
+    ------
+    ValueError
+        If M is neither square nor a vector, or `power` is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rfmlearn.features import matrix_power
+    >>> matrix_power(np.array([[2.0, 0.0], [0.0, 9.0]]), 2).round(6)
+    array([[ 4.,  0.],
+           [ 0., 81.]])
+    """
+    T = _matrix(M)
+    if not power > 0:
+        raise ValueError(f"power={power!r} must be positive.")
+    host = _backend.on_host(T)
+    if T.ndim == 1:
+        result = host.clamp(min=0) ** power
+    else:
+        values, V = psd_eigh(host)
+        result = (V * values**power) @ V.mT
+    return _backend.in_kind_of(result.to(T), M)
+
+
+def alignment(A, B, method="cosine"):
+    """How far two feature matrices agree, whatever their scale.
+
+    Parameters
+    ----------
+    A, B : array or tensor, same shape
+        Feature matrices, or diagonals.
+    method : {"cosine", "pearson"}, default="cosine"
+        Cosine of the flattened matrices, or their Pearson correlation. The cosine of two
+        positive semi-definite matrices is never negative, and that of two dense ones is
+        high by itself; Pearson subtracts the mean entry first.
+
+    Returns
+    -------
+    float
+        In [-1, 1]; NaN if either has no length (all 0, or constant for "pearson").
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ or the method is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rfmlearn.features import alignment
+    >>> alignment(np.eye(2), np.ones((2, 2)))
+    0.7071067811865475
+    """
+    if method not in ("cosine", "pearson"):
+        raise ValueError(f"method={method!r} must be 'cosine' or 'pearson'.")
+    a, b = (_backend.on_host(_backend.to_tensor(T)).flatten() for T in (A, B))
+    if tuple(A.shape) != tuple(B.shape):
+        raise ValueError(f"The shapes differ: {tuple(A.shape)} and {tuple(B.shape)}.")
+    if method == "pearson":
+        a, b = a - a.mean(), b - b.mean()
+    return float((a @ b / (a.norm() * b.norm())).clamp(-1, 1))
+
+
+def top_directions(M, n_directions=None):
+    """Leading eigenvectors of a feature matrix.
+
+    Parameters
+    ----------
+    M : array or tensor of shape (d, d) or (d,)
+        Feature matrix, or the diagonal of one.
+    n_directions : int, optional
+        How many; None means all d.
+
+    Returns
+    -------
+    directions : array or tensor of shape (n_directions, d)
+        Unit vectors in rows, the strongest first, in the dtype of M. The largest entry of
+        each is positive, which fixes the sign.
+    strengths : array or tensor of shape (n_directions,)
+        Their eigenvalues.
+
+    Raises
+    ------
+    ValueError
+        If M is neither square nor a vector, or `n_directions` is not in 1, ..., d.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rfmlearn.features import top_directions
+    >>> directions, strengths = top_directions(np.diag([1.0, 3.0, 2.0]), 2)
+    >>> directions.round(6) + 0.0
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    >>> strengths.round(6)
+    array([3., 2.])
+    """
+    T = _matrix(M)
+    d = len(T)
+    k = d if n_directions is None else n_directions
+    if not 1 <= k <= d:
+        raise ValueError(f"n_directions={n_directions!r} must lie in 1, ..., {d}.")
+    host = _backend.on_host(T)
+    values, V = (host, torch.eye(d).to(host)) if T.ndim == 1 else psd_eigh(host)
+    order = values.argsort(descending=True, stable=True)[:k]
+    directions = V.mT[order]
+    peak = directions.gather(1, directions.abs().argmax(1, keepdim=True))
+    directions, strengths = directions * peak.sign(), values[order]
+    return _backend.in_kind_of(directions.to(T), M), _backend.in_kind_of(strengths.to(T), M)
+
+
+def _matrix(M):
+    """Return a (d, d) or (d,) tensor of floats, or say what is wrong with M."""
+    T = _backend.to_tensor(M)
+    if T.ndim not in (1, 2) or not len(T) or T.shape[0] != T.shape[-1]:
+        raise ValueError(
+            f"A feature matrix has shape (d, d) or (d,); got {tuple(T.shape)}."
+        )
+    return T if T.is_floating_point() else T.to(torch.float64)

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The kernel protocol, and what all kernels of a distance share.
+
+A kernel is a function of two rows and nothing else: metric and bandwidth are in the rows,
+``u = x S / L`` with ``S = M^(1/2)``. Gradients are with respect to ``u``; whoever made
+the rows applies the chain rule.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+
+from rfmlearn import _backend
+
+KERNELS = {}
+
+# Below this fraction of |u|^2 + |v|^2 the expanded form |u|^2 + |v|^2 - 2 u.v of a squared
+# distance has lost too many digits (its error is a few eps of that sum), and the square
+# root doubles the loss: such pairs are computed from the differences.
+_CLOSE = {torch.float64: 1e-3, torch.float32: 1e-2}
+
+
+def register(cls):
+    """Make a kernel class available under its ``name``."""
+    KERNELS[cls.name] = cls
+    return cls
+
+
+def resolve_kernel(kernel):
+    """Return the kernel that a name or a kernel object stands for."""
+    return KERNELS[kernel]() if isinstance(kernel, str) else kernel
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of data in the metric, with what distances need to know of each.
+
+    Attributes
+    ----------
+    values : tensor of shape (n, d)
+        ``u = x S / L``.
+    sq_norms : tensor of shape (n,)
+        ``|u|^2``.
+    resolution : tensor of shape (n,)
+        Rounding radius of each row: two rows nearer than the sum of their radii are the
+        same point, since the product ``x S`` rounds equal rows differently in different
+        blocks.
+    """
+
+    values: torch.Tensor
+    sq_norms: torch.Tensor
+    resolution: torch.Tensor
+
+    @classmethod
+    def of(cls, X, root=None, bandwidth=1.0):
+        """Return the rows ``X root / bandwidth``; root None, (d,) or (d, d)."""
+        eps = torch.finfo(X.dtype).eps
+        if root is not None and root.ndim == 2:
+            values = (X @ root) / bandwidth
+            # standard model of a length-d product, with 4 for its constant
+            resolution = X.norm(dim=1) * (4 * eps * root.norm() / bandwidth)
+        else:
+            # elementwise: equal rows stay equal to the last bit
+            values = (X if root is None else X * root) / bandwidth
+            resolution = torch.zeros_like(values[:, 0])
+        return cls(values, values.square().sum(1), resolution)
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, index):
+        return Rows(self.values[index], self.sq_norms[index], self.resolution[index])
+
+
+class Kernel(ABC):
+    """What the recursion asks of a kernel.
+
+    Subclasses give `matrix` and `gradients`. `translation_invariant` says that the kernel
+    depends on differences only, so that the data may be centred first, which saves digits.
+    """
+
+    translation_invariant = False
+
+    @abstractmethod
+    def matrix(self, A, B, self_index=None):
+        """Return the kernel of every row of A with every row of B.
+
+        Parameters
+        ----------
+        A, B : Rows
+            a and b rows.
+        self_index : tensor of shape (a,), optional
+            The position in B of each row of A, when A was taken from B.
+
+        Returns
+        -------
+        tensor of shape (a, b)
+        """
+
+    @abstractmethod
+    def gradients(self, A, B, coef, self_index=None):
+        """Return ``sum_j coef[j, c] grad_u k(u, v_j)`` at each row u of A.
+
+        The term of a row that coincides with u counts as 0, also where the kernel has a
+        kink there.
+
+        Parameters
+        ----------
+        A, B : Rows
+            a and b rows.
+        coef : tensor of shape (b, c)
+            Dual coefficients.
+        self_index : tensor of shape (a,), optional
+            The position in B of each row of A, when A was taken from B.
+
+        Returns
+        -------
+        tensor of shape (a, c, d)
+        """
+
+    def gram(self, rows, out=None):
+        """Return the symmetric kernel matrix of `rows`, each pair computed once."""
+        n = len(rows)
+        device = rows.values.device
+        K = rows.values.new_empty((n, n)) if out is None else out
+        for block in _backend.blocks(n, n * K.element_size(), device):
+            index = torch.arange(block.start, block.stop, device=device)
+            K[block, : block.stop] = self.matrix(rows[block], rows[: block.stop], index)
+            own = K[block, block]
+            own.copy_(own.tril() + own.tril(-1).T)
+            K[: block.start, block] = K[block, : block.start].T
+        return K
+
+
+class RadialKernel(Kernel):
+    """A kernel ``phi(r)`` of the distance r.
+
+    Subclasses give `value_` and `slope_`; both may overwrite their argument.
+    """
+
+    translation_invariant = True
+
+    @abstractmethod
+    def value_(self, sq):
+        """Return ``phi(r)`` for a tensor of squared distances."""
+
+    @abstractmethod
+    def slope_(self, sq):
+        """Return ``phi'(r) / r``; what it gives at r = 0 is not used."""
+
+    def matrix(self, A, B, self_index=None):
+        """Return the kernel of every row of A with every row of B (see `Kernel`)."""
+        sq, _ = squared_distances(A, B, self_index)
+        return self.value_(sq)
+
+    def gradients(self, A, B, coef, self_index=None):
+        """Return the gradients of the kernel expansion (see `Kernel`).
+
+        With ``W_ij = phi'(r_ij) / r_ij`` the sum is ``u_i (W coef)_i - (W (coef v))_i``:
+        one product ``W [coef_1 V | ... | coef_c V | coef]``, its outputs taken in groups
+        so that the right factor stays small.
+        """
+        sq, coincident = squared_distances(A, B, self_index)
+        W = self.slope_(sq)
+        W[coincident] = 0
+        (n, d), c = B.values.shape, coef.shape[1]
+        G = W.new_empty((len(A), c, d))
+        for group in _backend.blocks(c, n * (d + 1) * W.element_size(), W.device, min_rows=1):
+            a = coef[:, group]
+            P = W @ torch.cat([(a.unsqueeze(2) * B.values.unsqueeze(1)).flatten(1), a], dim=1)
+            k = a.shape[1]
+            G[:, group] = P[:, -k:, None] * A.values[:, None] - P[:, :-k].unflatten(1, (k, d))
+        return G
+
+
+def squared_distances(A, B, self_index=None):
+    """Return the squared distances of the rows of A and B, right also where they are tiny.
+
+    Parameters
+    ----------
+    A, B : Rows
+        a and b rows.
+    self_index : tensor of shape (a,), optional
+        The position in B of each row of A, when A was taken from B.
+
+    Returns
+    -------
+    sq : tensor of shape (a, b)
+        Squared distances, never negative.
+    coincident : tuple of two tensors
+        Row and column indices of the pairs at distance 0.
+    """
+    sq = torch.addmm(B.sq_norms, A.values, B.values.T, alpha=-2).add_(A.sq_norms[:, None])
+    i = j = torch.empty(0, dtype=torch.long, device=sq.device)
+    if self_index is not None:
+        i, j = own = torch.arange(len(A), device=sq.device), self_index
+        sq[own] = torch.inf  # no business of the search for close pairs
+    close = _CLOSE[sq.dtype]
+    if _backend.holds(sq.min() < close * (A.sq_norms.max() + B.sq_norms.max())):
+        rows, columns = _backend.positions(sq < close * (A.sq_norms[:, None] + B.sq_norms))
+        row_bytes = 4 * A.values.shape[1] * sq.element_size()
+        for part in _backend.blocks(len(rows), row_bytes, sq.device):
+            r, c = rows[part], columns[part]
+            exact = (A.values[r] - B.values[c]).square_().sum(1)
+            same = exact <= (A.resolution[r] + B.resolution[c]).square_()
+            sq[r, c] = exact.masked_fill_(same, 0)
+            i, j = torch.cat([i, r[same]]), torch.cat([j, c[same]])
+    if self_index is not None:
+        sq[own] = 0
+    return sq, (i, j)

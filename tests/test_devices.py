@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Placement: the whole recursion on a fake GPU, and for real on every device there is."""
+
+import numpy as np
+import pytest
+import torch
+from fake_cuda import fake_cuda, get_item, set_item, to
+
+from rfmlearn import RFMClassifier, RFMRegressor, _backend
+from rfmlearn._recursion import recursive_features
+from rfmlearn.kernels import KERNELS
+from rfmlearn.solvers import SOLVERS
+
+REAL = ["cpu"]
+REAL += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+REAL += ["mps"] if torch.backends.mps.is_available() else []
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """A mode in which tensors have a device and a shape but no values.
+
+    Every question that the code asks of a value is whether something went wrong; the
+    answer is no.
+    """
+    monkeypatch.setattr(_backend, "holds", lambda condition: False)
+    with fake_cuda():
+        yield
+
+
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@pytest.mark.parametrize("diag", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_samples", [None, 20])
+def test_the_recursion_stays_on_its_device(fake, kernel, solver, diag, weighted, n_samples):
+    device, n, d, c = torch.device("cuda"), 50, 4, 3
+    X, Y = torch.randn(n, d, device=device), torch.randn(n, c, device=device)
+    states = recursive_features(
+        X,
+        Y,
+        kernel=KERNELS[kernel](),
+        solver=SOLVERS[solver](),
+        bandwidth=1.0,
+        adaptive=True,
+        alpha=1e-3,
+        max_iter=2,
+        shift=torch.zeros(d, device=device),
+        weight=torch.ones(n, device=device) if weighted else None,
+        diag=diag,
+        power=0.5,
+        center=True,
+        n_samples=n_samples,
+    )
+    states = list(states)
+    assert len(states) == 3
+    for state in states:
+        predictor = state.predictor
+        for tensor in (
+            predictor.coef,
+            predictor.bandwidth,
+            predictor.rows.values,
+            predictor.rows.resolution,
+            state.solution.residual,
+            state.solution.jitter,
+            predictor.scores(torch.randn(70, d, device=device)),
+            predictor.gradients(torch.randn(70, d, device=device)),
+            predictor.scores(torch.randn(70, d)),  # further rows may come from the host
+        ):
+            assert tensor.device.type == "cuda"
+            assert tensor.dtype == torch.float32
+
+
+def test_the_fake_device_would_notice_a_mix(fake):
+    x = torch.randn(3, 2, device="cuda")
+    with pytest.raises(RuntimeError, match="device"):
+        x + torch.randn(3, 2)
+    with pytest.raises(RuntimeError, match="device"):
+        x[:2] @ torch.randn(2, 2)
+
+
+def test_the_fake_indexing_is_that_of_torch():
+    x = torch.arange(24.0).reshape(4, 6)
+    i, j = torch.tensor([0, 3, 1]), torch.tensor([5, 0, 2])
+    for index in (1, slice(1, 3), i, (i, j), (slice(None), slice(2, 4)), (slice(None), None),
+                  (slice(None), -1), (slice(None), slice(-2, None), None), slice(None, 2)):
+        assert torch.equal(get_item(x, index), x[index]), index
+    for index, value in ((1, 7.0), (slice(1, 3), torch.zeros(2, 6)), ((i, j), -1.0),
+                         ((i, j), torch.arange(3.0)), ((slice(0, 2), slice(1, 3)), 4.0)):
+        a, b = x.clone(), x.clone()
+        a[index] = value
+        set_item(b, index, value)
+        assert torch.equal(a, b), index
+    assert to(x, "cpu", torch.float64).dtype == to(x, i.double()).dtype == torch.float64
+
+
+@pytest.mark.parametrize("device", REAL)
+@pytest.mark.parametrize("Estimator", [RFMRegressor, RFMClassifier])
+def test_every_real_device_gives_the_answer_of_the_cpu(device, Estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5)).astype(np.float32)
+    y = X[:, 0] * X[:, 1]
+    if Estimator is RFMClassifier:
+        y = (y > 0).astype(int)
+    expected = Estimator(n_agop_samples=100, random_state=0).fit(X, y)
+    model = Estimator(n_agop_samples=100, random_state=0, device=device).fit(X, y)
+    # both solve to a relative residual of sqrt(eps) = 3.5e-4
+    np.testing.assert_allclose(model.feature_matrix_, expected.feature_matrix_, atol=7e-4)
+    np.testing.assert_allclose(
+        model.input_gradients(X), expected.input_gradients(X), atol=2e-2
+    )
+
+
+def test_auto_takes_what_there_is():
+    assert _backend.resolve_device("auto").type == REAL[-1].split(":")[0]
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    RFMRegressor(device="auto", max_iter=1).fit(X.astype(np.float32), X[:, 0]).predict(X)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "gpu", "meta", "cpu:1"])
+def test_a_device_that_is_not_there_is_refused(device):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match="device='.*' (is not|was asked for)"):
+        RFMRegressor(device=device).fit(X, X[:, 0])
+    model = RFMRegressor(max_iter=1).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="device="):
+        model.set_params(device=device).predict(X)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
+def test_cuda_is_not_replaced_by_the_cpu_in_silence():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match=r"device='cuda' was asked for.*Use device='cpu'"):
+        RFMClassifier(device="cuda").fit(X, X[:, 0] > 0)
+
+
+def test_random_rows_do_not_touch_the_global_generator():
+    before = torch.get_rng_state()
+    a = _backend.random_rows(100, 10, 3, "cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(a, _backend.random_rows(100, 10, 3, "cpu"))
+    assert len(set(a.tolist())) == 10

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every registered kernel: values, symmetry, positive definiteness, tiny distances."""
+
+import numpy as np
+import pytest
+import reference
+import torch
+
+from rfmlearn import RFMRegressor
+from rfmlearn.kernels import KERNELS, PowerExponential, RadialKernel, Rows, resolve_kernel
+from rfmlearn.kernels._base import squared_distances
+
+kernels = pytest.mark.parametrize("name", sorted(KERNELS))
+
+
+def rows(n=30, d=3, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, d, dtype=torch.float64, generator=generator).to(dtype)
+
+
+@kernels
+def test_values_follow_the_formula(name):
+    X, Q = rows(), rows(20, seed=1)
+    K = KERNELS[name]().matrix(Rows.of(Q, bandwidth=1.7), Rows.of(X, bandwidth=1.7))
+    expected = reference.matrix(name, Q.numpy(), X.numpy(), np.eye(3), 1.7)
+    np.testing.assert_allclose(K, expected, rtol=1e-13)
+
+
+@kernels
+def test_the_gram_matrix_is_symmetric_positive_definite_with_unit_diagonal(name):
+    K = KERNELS[name]().gram(Rows.of(rows(300)))
+    assert torch.equal(K, K.T)
+    assert torch.equal(K.diagonal(), torch.ones(300, dtype=K.dtype))
+    assert torch.linalg.eigvalsh(K)[0] > 0
+    twice = KERNELS[name]().gram(Rows.of(rows(20).repeat(2, 1)))
+    assert torch.linalg.eigvalsh(twice)[0] > -1e-13
+
+
+@pytest.mark.parametrize("exponent", [0.0, -1.0, 2.1])
+def test_an_exponent_outside_0_to_2_is_refused(exponent):
+    with pytest.raises(ValueError, match=r"must lie in \(0, 2\]"):
+        PowerExponential(exponent)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("gap", [1e-9, 1e-6, 1e-3, 1.0])
+def test_tiny_distances_keep_their_digits(dtype, gap):
+    # far from the origin, so that the expanded form would be left with no digit at all
+    a = rows(50, 8, dtype=dtype) + 5
+    step = torch.nn.functional.normalize(rows(50, 8, seed=1)).to(dtype) * gap
+    b = a + step
+    sq, _ = squared_distances(Rows.of(b), Rows.of(a))
+    true = (b.double() - a.double()).square().sum(1)
+    eps = torch.finfo(dtype).eps
+    rtol = 40 * eps if gap < 1 else 40 * eps * 250  # |u|^2 + |v|^2 is at most 500 here
+    np.testing.assert_allclose(sq.diagonal().double(), true, rtol=rtol)
+
+
+def test_equal_rows_are_at_distance_zero_whatever_block_they_come_in():
+    X, S = rows(40, 6), rows(6, 6, seed=1)
+    all_rows = Rows.of(X, S, 0.3)
+    one_by_one = [Rows.of(X[i : i + 1], S, 0.3) for i in range(40)]
+    for i, row in enumerate(one_by_one):
+        sq, (_, columns) = squared_distances(row, all_rows)
+        assert sq[0, i] == 0
+        assert columns.tolist() == [i]
+
+
+def test_self_pairs_are_zero_and_reported():
+    X = Rows.of(rows(20))
+    index = torch.tensor([3, 3, 19])
+    sq, (i, j) = squared_distances(X[index], X, index)
+    assert sq[[0, 1, 2], index].tolist() == [0, 0, 0]
+    assert list(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 3), (1, 3), (2, 19)]
+
+
+def test_rows_that_differ_in_a_null_direction_of_the_metric_coincide():
+    X = rows(10, 4)
+    v = torch.tensor([1.0, 1.0, 0, 0], dtype=torch.float64)
+    S = torch.outer(v, v) / 10  # rank one
+    moved = X + 100 * torch.tensor([1.0, -1.0, 2.0, 3.0], dtype=torch.float64)
+    sq, (i, j) = squared_distances(Rows.of(moved, S), Rows.of(X, S))
+    assert torch.equal(sq.diagonal(), torch.zeros(10, dtype=torch.float64))
+    assert set(zip(i.tolist(), j.tolist(), strict=True)) == {(k, k) for k in range(10)}
+
+
+@kernels
+def test_duplicated_rows_leave_gradients_finite_and_right(name):
+    X = rows(15)
+    double = X.repeat(2, 1)
+    coef = torch.randn(30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    G = KERNELS[name]().gradients(Rows.of(double), Rows.of(double), coef)
+    expected = [
+        [
+            reference.gradient(name, x, double.numpy(), coef[:, c].numpy(), np.eye(3), 1.0)
+            for c in range(2)
+        ]
+        for x in double.numpy()
+    ]
+    np.testing.assert_allclose(G, expected, atol=1e-12)
+
+
+def test_a_kernel_of_the_users_own():
+    class Matern32(RadialKernel):
+        """exp(-r) (1 + r)"""
+
+        def value_(self, sq):
+            r = sq.sqrt()
+            return (1 + r) * torch.exp(-r)
+
+        def slope_(self, sq):
+            return -torch.exp(-sq.sqrt())
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    y = np.sin(X[:, 0])
+    model = RFMRegressor(Matern32(), max_iter=2).fit(X, y)
+    assert model.score(X, y) > 0.9
+    step = 1e-5 * np.eye(3)
+    numeric = np.stack(
+        [(model.predict(X + e) - model.predict(X - e)) / 2e-5 for e in step], axis=1
+    )
+    np.testing.assert_allclose(model.input_gradients(X)[:, 0], numeric, atol=1e-8)
+
+
+def test_names_resolve_to_kernels():
+    assert resolve_kernel("power_exponential") == PowerExponential(1.5)
+    kernel = PowerExponential(0.5)
+    assert resolve_kernel(kernel) is kernel
