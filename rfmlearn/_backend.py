@@ -121,9 +121,10 @@ def free_bytes(device):
     try:
         with open("/proc/meminfo") as lines:
             free += [int(line.split()[1]) * 1024 for line in lines if "MemAvailable" in line]
-        with open("/sys/fs/cgroup/memory.max") as limit, open(
-            "/sys/fs/cgroup/memory.current"
-        ) as used:
+        with (
+            open("/sys/fs/cgroup/memory.max") as limit,
+            open("/sys/fs/cgroup/memory.current") as used,
+        ):
             free.append(int(limit.read()) - int(used.read()))  # "max": no limit, ValueError
     except (OSError, ValueError):
         pass

@@ -5,7 +5,8 @@ The only file that imports private names of scikit-learn.
 """
 
 import warnings
-from abc import ABCMeta, abstractmethod
+from abc import ABCMeta
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -25,6 +26,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rfmlearn import _backend
+from rfmlearn._history import History
 from rfmlearn._recursion import Metric, Predictor, recursive_features
 from rfmlearn._targets import centre
 from rfmlearn.features import top_directions
@@ -32,15 +34,6 @@ from rfmlearn.kernels import KERNELS, Kernel, resolve_kernel
 from rfmlearn.solvers import SOLVERS, resolve_solver
 
 _FLOATS = [np.float64, np.float32]
-
-_HISTORY = [
-    ("iteration", np.int64),
-    ("bandwidth", np.float64),
-    ("train_score", np.float64),
-    ("validation_score", np.float64),
-    ("residual", np.float64),
-    ("jitter", np.float64),
-]
 
 
 class BaseKernelMachine(
@@ -52,7 +45,7 @@ class BaseKernelMachine(
 ):
     """Recursive kernel ridge regression on a centred target matrix.
 
-    A subclass names its task by `_target` and reads predictions off `_scores`.
+    A subclass adds a task (see `_tasks`), which reads predictions off `_scores`.
     """
 
     _parameter_constraints = {
@@ -75,14 +68,6 @@ class BaseKernelMachine(
         "device": [str],
         "random_state": ["random_state"],
     }
-
-    @abstractmethod
-    def _target(self):
-        """Return a fresh target of the task (see `_targets`)."""
-
-    @abstractmethod
-    def _class_weights(self, y):
-        """Return the weight of each row by its class, or None."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
@@ -131,7 +116,11 @@ class BaseKernelMachine(
         if self.early_stopping and validation is None:
             stratify = y if hasattr(target, "encoder") else None
             parts = train_test_split(
-                X, y, weight, test_size=self.validation_fraction, stratify=stratify,
+                X,
+                y,
+                weight,
+                test_size=self.validation_fraction,
+                stratify=stratify,
                 random_state=rng,
             )
             X, X_val, y, y_val, weight, weight_val = parts
@@ -177,26 +166,18 @@ class BaseKernelMachine(
             )
             told = {"estimator": self, "X": X, "y": y}
             told["metadata"] = {"sample_weight": weight} if weighted else {}
-            measure = _Measure(targets, weight, validation, float(self.alpha))
-            best, history = self._follow(states, measure, told, describe)
-        for name, value in describe(best, history).items():
+            history = History(
+                targets, weight, float(self.alpha), validation, self.tol, self.n_iter_no_change
+            )
+            self._follow(states, history, told, describe)
+        for name, value in describe(history.best, history.rows).items():
             setattr(self, name, value)
         return self
 
-    def _follow(self, states, measure, told, describe):
-        """Draw the iterates, tell the callbacks, stop where told.
-
-        Returns
-        -------
-        State
-            The best iterate by validation score, the last one without early stopping.
-        ndarray
-            The history, one row for each iterate.
-        """
+    def _follow(self, states, history, told, describe):
+        """Draw the iterates into the history, tell the callbacks, stop where told."""
         context = self._init_callback_context(max_subtasks=self.max_iter + 1)
         context.call_on_fit_task_begin(**told)
-        history = np.zeros(0, dtype=_HISTORY)
-        best, best_score, bar, since = None, -np.inf, -np.inf, 0
         for _ in range(self.max_iter + 1):
             task = context.subcontext(task_name="iterate")
             task.call_on_fit_task_begin(**told)
@@ -204,21 +185,15 @@ class BaseKernelMachine(
             if state is None:  # an AGOP of 0: the metric stays, and so does the predictor
                 task.call_on_fit_task_end(estimator=self)
                 break
-            history = np.append(history, measure(state))
-            score = history["validation_score"][-1]
-            if best is None or not self.early_stopping or score > best_score:
-                best, best_score = state, score
-            bar, since = (score, 0) if score > bar + self.tol else (bar, since + 1)
-            stop = task.call_on_fit_task_end(
-                **told,
-                reconstruction_attributes=lambda state=state, seen=history: describe(state, seen),
-            )
-            if stop or (self.early_stopping and since >= self.n_iter_no_change):
+            history.add(state)
+            fitted = partial(describe, state, history.rows)
+            stop = task.call_on_fit_task_end(**told, reconstruction_attributes=fitted)
+            if stop or history.exhausted:
                 break
         context.call_on_fit_task_end(
-            **told, reconstruction_attributes=lambda: describe(best, history)
+            **told, reconstruction_attributes=partial(describe, history.best, history.rows)
         )
-        jittered = history[history["jitter"] > 0]
+        jittered = history.jittered
         if len(jittered):
             warnings.warn(
                 f"The kernel system was singular to rounding with alpha={self.alpha:g}: up to "
@@ -227,7 +202,6 @@ class BaseKernelMachine(
                 LinAlgWarning,
                 stacklevel=4,
             )
-        return best, history
 
     def _attributes(self, state, history, X, targets, flat):
         """Return the fitted attributes of one iterate, all NumPy or plain."""
@@ -263,9 +237,7 @@ class BaseKernelMachine(
 
     def _row_weights(self, sample_weight, X, y):
         """Return sample weights times class weights, float64."""
-        weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         by_class = self._class_weights(y)
         return weight if by_class is None else weight * by_class
 
@@ -397,45 +369,3 @@ def _refuse_huge(X):
             f"squares leave the range of {X.dtype} (limit {limit:.1e}). Rescale the column, "
             "with StandardScaler for instance."
         )
-
-
-class _Measure:
-    """What the history says of an iterate.
-
-    Scores are 1 minus the weighted mean squared error over outputs, in units of the
-    variance of the training targets.
-    """
-
-    def __init__(self, targets, weight, validation, alpha):
-        self.weight, self.alpha = weight, alpha
-        self.power = self._mean_square(targets.matrix, weight) or 1.0
-        self.validation = None
-        if validation is not None:
-            X_val, Y_val, weight_val = validation
-            truth = (Y_val - targets.intercept) / targets.scale
-            self.validation = X_val, truth, weight_val
-
-    @staticmethod
-    def _mean_square(E, weight):
-        return np.average((E**2).mean(axis=1), weights=weight)
-
-    def __call__(self, state):
-        """Return one row of the history."""
-        solution = state.solution
-        jitter = float(solution.jitter)
-        # the normal equations give the training error for free: y - K a = alpha a / w
-        error = (self.alpha + jitter) * _backend.to_numpy(solution.coef) / self.weight[:, None]
-        validation_score = np.nan
-        if self.validation is not None:
-            X, truth, weight = self.validation
-            missed = truth - _backend.to_numpy(state.predictor.scores(X))
-            validation_score = 1 - self._mean_square(missed, weight) / self.power
-        row = (
-            state.iteration,
-            float(state.predictor.bandwidth),
-            1 - self._mean_square(error, self.weight) / self.power,
-            validation_score,
-            float(solution.residual),
-            jitter,
-        )
-        return np.array([row], dtype=_HISTORY)

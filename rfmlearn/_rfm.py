@@ -1,15 +1,56 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Recursive Feature Machines for regression and classification."""
 
-import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.class_weight import compute_sample_weight
-
 from rfmlearn._base import BaseKernelMachine, StrOptions
-from rfmlearn._targets import ClassTarget, RegressionTarget
+from rfmlearn._tasks import ClassifierTask, RegressorTask
 
 
-class RFMRegressor(RegressorMixin, BaseKernelMachine):
+class BaseRFM(BaseKernelMachine):
+    """The parameters that both estimators share."""
+
+    def __init__(
+        self,
+        kernel="laplace",
+        *,
+        bandwidth=1.0,
+        bandwidth_mode="adaptive",
+        alpha=1e-3,
+        max_iter=5,
+        diag=False,
+        agop_power=1.0,
+        matrix_scaling="spectral",
+        center_gradients=False,
+        n_agop_samples=None,
+        solver="auto",
+        tol=1e-4,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=2,
+        warm_start=False,
+        device="cpu",
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.bandwidth_mode = bandwidth_mode
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.diag = diag
+        self.agop_power = agop_power
+        self.matrix_scaling = matrix_scaling
+        self.center_gradients = center_gradients
+        self.n_agop_samples = n_agop_samples
+        self.solver = solver
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.device = device
+        self.random_state = random_state
+
+
+class RFMRegressor(RegressorTask, BaseRFM):
     r"""Recursive Feature Machine regression.
 
     Kernel ridge regression whose metric M is learned: fit, take the average gradient
@@ -129,80 +170,8 @@ class RFMRegressor(RegressorMixin, BaseKernelMachine):
     array([0, 1])
     """
 
-    _target_checks = {"multi_output": True, "y_numeric": True}
 
-    def __init__(
-        self,
-        kernel="laplace",
-        *,
-        bandwidth=1.0,
-        bandwidth_mode="adaptive",
-        alpha=1e-3,
-        max_iter=5,
-        diag=False,
-        agop_power=1.0,
-        matrix_scaling="spectral",
-        center_gradients=False,
-        n_agop_samples=None,
-        solver="auto",
-        tol=1e-4,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=2,
-        warm_start=False,
-        device="cpu",
-        random_state=None,
-    ):
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.bandwidth_mode = bandwidth_mode
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.diag = diag
-        self.agop_power = agop_power
-        self.matrix_scaling = matrix_scaling
-        self.center_gradients = center_gradients
-        self.n_agop_samples = n_agop_samples
-        self.solver = solver
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.device = device
-        self.random_state = random_state
-
-    def _target(self):
-        return RegressionTarget()
-
-    def _class_weights(self, y):
-        return None
-
-    def _task_attributes(self, target):
-        return {}
-
-    def predict(self, X):
-        """Predict the target.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, any number of them: the kernel is formed block by block.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Predictions, in the shape that y had and the dtype of the fitted model.
-        """
-        return self._scores(X)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-
-class RFMClassifier(ClassifierMixin, BaseKernelMachine):
+class RFMClassifier(ClassifierTask, BaseRFM):
     r"""Recursive Feature Machine classification.
 
     Kernel ridge regression on class indicators (one output of +-1 for two classes, one-hot
@@ -325,10 +294,9 @@ class RFMClassifier(ClassifierMixin, BaseKernelMachine):
     """
 
     _parameter_constraints = {
-        **BaseKernelMachine._parameter_constraints,
+        **BaseRFM._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-    _target_checks = {}
 
     def __init__(
         self,
@@ -353,99 +321,24 @@ class RFMClassifier(ClassifierMixin, BaseKernelMachine):
         device="cpu",
         random_state=None,
     ):
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.bandwidth_mode = bandwidth_mode
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.diag = diag
-        self.agop_power = agop_power
-        self.matrix_scaling = matrix_scaling
-        self.center_gradients = center_gradients
-        self.n_agop_samples = n_agop_samples
-        self.solver = solver
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
+        super().__init__(
+            kernel,
+            bandwidth=bandwidth,
+            bandwidth_mode=bandwidth_mode,
+            alpha=alpha,
+            max_iter=max_iter,
+            diag=diag,
+            agop_power=agop_power,
+            matrix_scaling=matrix_scaling,
+            center_gradients=center_gradients,
+            n_agop_samples=n_agop_samples,
+            solver=solver,
+            tol=tol,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            warm_start=warm_start,
+            device=device,
+            random_state=random_state,
+        )
         self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.device = device
-        self.random_state = random_state
-
-    def _target(self):
-        return ClassTarget()
-
-    def _class_weights(self, y):
-        if self.class_weight is None:
-            return None
-        return compute_sample_weight(self.class_weight, y)
-
-    def _task_attributes(self, target):
-        return {"classes_": target.encoder.classes_}
-
-    def decision_function(self, X):
-        """Return the class scores.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, any number of them: the kernel is formed block by block.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes one score, positive for ``classes_[1]``; -1 and 1 are the
-            training targets. For more, one score a class, summing to 1 in each row.
-        """
-        return self._scores(X)
-
-    def predict(self, X):
-        """Predict the class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The label with the highest score.
-        """
-        scores = self._scores(X)
-        index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[index]
-
-    def predict_proba(self, X):
-        """Return the point of the probability simplex nearest to the scores.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; columns are in the order of `classes_`.
-        """
-        scores = self._scores(X)
-        if scores.ndim == 1:
-            second = np.clip((1 + scores) / 2, 0, 1)
-            return np.column_stack([1 - second, second])
-        return _project_to_simplex(scores)
-
-
-def _project_to_simplex(V):
-    """Return the Euclidean projection of each row of V onto the probability simplex.
-
-    It is ``max(v - t, 0)`` with t such that the row sums to 1; with the entries sorted,
-    t is the mean excess over 1 of the longest prefix that stays positive (Held, Wolfe
-    and Crowder 1974).
-    """
-    ordered = np.sort(V, axis=1)[:, ::-1]
-    count = np.arange(1, V.shape[1] + 1)
-    excess = (np.cumsum(ordered, axis=1) - 1) / count
-    last = (ordered > excess).sum(axis=1) - 1
-    return np.maximum(V - np.take_along_axis(excess, last[:, None], axis=1), 0)

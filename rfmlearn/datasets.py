@@ -6,7 +6,7 @@ from importlib.resources import files
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-__all__ = ["load_concrete", "make_multi_index"]
+__all__ = ["load_yacht", "make_multi_index"]
 
 
 def make_multi_index(n_samples=1280, n_features=20, *, noise=0.1, random_state=None):
@@ -55,11 +55,13 @@ def make_multi_index(n_samples=1280, n_features=20, *, noise=0.1, random_state=N
     return X, y, np.eye(3, n_features)
 
 
-def load_concrete(*, return_X_y=False):
-    """Load the concrete compressive strength data: 1030 mixtures, 8 columns.
+def load_yacht(*, return_X_y=False):
+    """Load the yacht hydrodynamics data: 308 towing-tank experiments, 6 columns.
 
-    The target is the strength in MPa; the columns are the amounts of seven ingredients in
-    kg per cubic metre, and the age in days.
+    The target is the residuary resistance per unit weight of displacement; the columns are
+    the longitudinal position of the centre of buoyancy, the prismatic coefficient, the
+    length-displacement, beam-draught and length-beam ratios, and the Froude number, all
+    without units.
 
     Parameters
     ----------
@@ -68,26 +70,25 @@ def load_concrete(*, return_X_y=False):
 
     Returns
     -------
-    Bunch with ``data`` (1030, 8), ``target`` (1030,), ``feature_names`` and ``DESCR``
+    Bunch with ``data`` (308, 6), ``target`` (308,), ``feature_names`` and ``DESCR``
         Or the arrays X and y, float64.
 
     Notes
     -----
-    I-C. Yeh, Modeling of strength of high-performance concrete using artificial neural
-    networks, Cement and Concrete Research 28 (1998). UCI Machine Learning Repository,
-    https://doi.org/10.24432/C5PK67, licence CC BY 4.0.
+    J. Gerritsma, R. Onnink, A. Versluis, Delft Ship Hydromechanics Laboratory, 1981. UCI
+    Machine Learning Repository, https://doi.org/10.24432/C5XG7R, licence CC BY 4.0.
 
     Examples
     --------
-    >>> from rfmlearn.datasets import load_concrete
-    >>> X, y = load_concrete(return_X_y=True)
+    >>> from rfmlearn.datasets import load_yacht
+    >>> X, y = load_yacht(return_X_y=True)
     >>> X.shape
-    (1030, 8)
+    (308, 6)
     """
-    with files("rfmlearn").joinpath("data/concrete.csv").open() as lines:
+    with files("rfmlearn").joinpath("data/yacht.csv").open() as lines:
         names = lines.readline().strip().split(",")
         table = np.loadtxt(lines, delimiter=",")
     X, y = np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
     if return_X_y:
         return X, y
-    return Bunch(data=X, target=y, feature_names=names[:-1], DESCR=load_concrete.__doc__)
+    return Bunch(data=X, target=y, feature_names=names[:-1], DESCR=load_yacht.__doc__)

@@ -283,7 +283,5 @@ def _matrix(M):
     """Return a (d, d) or (d,) tensor of floats, or say what is wrong with M."""
     T = _backend.to_tensor(M)
     if T.ndim not in (1, 2) or not len(T) or T.shape[0] != T.shape[-1]:
-        raise ValueError(
-            f"A feature matrix has shape (d, d) or (d,); got {tuple(T.shape)}."
-        )
+        raise ValueError(f"A feature matrix has shape (d, d) or (d,); got {tuple(T.shape)}.")
     return T if T.is_floating_point() else T.to(torch.float64)

@@ -3,8 +3,8 @@
 
 `FakeTensorMode` gives every tensor a device and a shape but no memory, and raises where an
 operation mixes devices. A build of torch without CUDA still refuses Python indexing,
-``.to`` and ``.copy_`` for such tensors, because their bindings ask for a CUDA device guard before they
-dispatch; the mode below sends the same calls to the operators directly.
+``.to`` and ``.copy_`` for such tensors, because their bindings ask for a CUDA device guard
+before they dispatch; the mode below sends the same calls to the operators directly.
 """
 
 from contextlib import contextmanager

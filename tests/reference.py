@@ -88,10 +88,7 @@ def rfm(
         if t == max_iter:
             return M, coef, intercept, L
         G = np.array(
-            [
-                [gradient(kernel, x, X, coef[:, c], M, L, q) for c in range(Y.shape[1])]
-                for x in X
-            ]
+            [[gradient(kernel, x, X, coef[:, c], M, L, q) for c in range(Y.shape[1])] for x in X]
         )
         if center:
             G = G - np.einsum("i,icd->cd", w, G) / w.sum()

@@ -17,6 +17,7 @@ VARIANTS = [
     for diag in (False, True)
 ]
 
+
 @parametrize_with_checks(VARIANTS)
 def test_check_estimator(estimator, check):
     check(estimator)

@@ -82,11 +82,25 @@ def test_the_fake_device_would_notice_a_mix(fake):
 def test_the_fake_indexing_is_that_of_torch():
     x = torch.arange(24.0).reshape(4, 6)
     i, j = torch.tensor([0, 3, 1]), torch.tensor([5, 0, 2])
-    for index in (1, slice(1, 3), i, (i, j), (slice(None), slice(2, 4)), (slice(None), None),
-                  (slice(None), -1), (slice(None), slice(-2, None), None), slice(None, 2)):
+    for index in (
+        1,
+        slice(1, 3),
+        i,
+        (i, j),
+        (slice(None), slice(2, 4)),
+        (slice(None), None),
+        (slice(None), -1),
+        (slice(None), slice(-2, None), None),
+        slice(None, 2),
+    ):
         assert torch.equal(get_item(x, index), x[index]), index
-    for index, value in ((1, 7.0), (slice(1, 3), torch.zeros(2, 6)), ((i, j), -1.0),
-                         ((i, j), torch.arange(3.0)), ((slice(0, 2), slice(1, 3)), 4.0)):
+    for index, value in (
+        (1, 7.0),
+        (slice(1, 3), torch.zeros(2, 6)),
+        ((i, j), -1.0),
+        ((i, j), torch.arange(3.0)),
+        ((slice(0, 2), slice(1, 3)), 4.0),
+    ):
         a, b = x.clone(), x.clone()
         a[index] = value
         set_item(b, index, value)
@@ -106,9 +120,7 @@ def test_every_real_device_gives_the_answer_of_the_cpu(device, Estimator):
     model = Estimator(n_agop_samples=100, random_state=0, device=device).fit(X, y)
     # both solve to a relative residual of sqrt(eps) = 3.5e-4
     np.testing.assert_allclose(model.feature_matrix_, expected.feature_matrix_, atol=7e-4)
-    np.testing.assert_allclose(
-        model.input_gradients(X), expected.input_gradients(X), atol=2e-2
-    )
+    np.testing.assert_allclose(model.input_gradients(X), expected.input_gradients(X), atol=2e-2)
 
 
 def test_auto_takes_what_there_is():
@@ -120,7 +132,7 @@ def test_auto_takes_what_there_is():
 @pytest.mark.parametrize("device", ["cuda:99", "gpu", "meta", "cpu:1"])
 def test_a_device_that_is_not_there_is_refused(device):
     X = np.random.default_rng(0).normal(size=(20, 2))
-    with pytest.raises(ValueError, match="device='.*' (is not|was asked for)"):
+    with pytest.raises(ValueError, match=r"device='.*' (is not|was asked for)"):
         RFMRegressor(device=device).fit(X, X[:, 0])
     model = RFMRegressor(max_iter=1).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="device="):

@@ -117,9 +117,7 @@ def test_a_kernel_of_the_users_own():
     model = RFMRegressor(Matern32(), max_iter=2).fit(X, y)
     assert model.score(X, y) > 0.9
     step = 1e-5 * np.eye(3)
-    numeric = np.stack(
-        [(model.predict(X + e) - model.predict(X - e)) / 2e-5 for e in step], axis=1
-    )
+    numeric = np.stack([(model.predict(X + e) - model.predict(X - e)) / 2e-5 for e in step], axis=1)
     np.testing.assert_allclose(model.input_gradients(X)[:, 0], numeric, atol=1e-8)
 
 

@@ -31,21 +31,24 @@ def test_three_updates_agree_with_the_naive_reference(kernel, diag, weighted, op
     Q, _ = small(seed=1)
     w = np.random.default_rng(2).uniform(0.2, 3, len(X)) if weighted else None
     M, coef, intercept, L = reference.rfm(
-        X, Y, kernel=kernel, diag=diag, w=w,
-        power=options.get("agop_power", 1.0), center=options.get("center_gradients", False),
+        X,
+        Y,
+        kernel=kernel,
+        diag=diag,
+        w=w,
+        power=options.get("agop_power", 1.0),
+        center=options.get("center_gradients", False),
     )
     model = RFMRegressor(kernel, diag=diag, max_iter=3, **options).fit(X, Y, sample_weight=w)
     np.testing.assert_allclose(
-        model.predict(Q), reference.predict(kernel, Q, X, coef, intercept, M, L),
-        rtol=0, atol=1e-8,
+        model.predict(Q),
+        reference.predict(kernel, Q, X, coef, intercept, M, L),
+        rtol=0,
+        atol=1e-8,
     )
-    np.testing.assert_allclose(
-        model.feature_matrix_, np.diag(M) if diag else M, rtol=0, atol=1e-8
-    )
+    np.testing.assert_allclose(model.feature_matrix_, np.diag(M) if diag else M, rtol=0, atol=1e-8)
     np.testing.assert_allclose(model.bandwidth_, L, rtol=1e-10)
-    gradients = [
-        [reference.gradient(kernel, x, X, coef[:, c], M, L) for c in range(2)] for x in Q
-    ]
+    gradients = [[reference.gradient(kernel, x, X, coef[:, c], M, L) for c in range(2)] for x in Q]
     np.testing.assert_allclose(model.input_gradients(Q), gradients, rtol=0, atol=1e-7)
 
 
@@ -144,8 +147,11 @@ def test_transform_gives_the_metric(diag):
     M = np.diag(model.feature_matrix_) if diag else model.feature_matrix_
     Z = model.transform(X)
     np.testing.assert_allclose(Z @ Z.T, X @ M @ X.T, atol=1e-10)
-    np.testing.assert_allclose(model.transform(X, n_components=4) @ model.transform(
-        X, n_components=4).T, X @ M @ X.T, atol=1e-10)
+    np.testing.assert_allclose(
+        model.transform(X, n_components=4) @ model.transform(X, n_components=4).T,
+        X @ M @ X.T,
+        atol=1e-10,
+    )
     two = model.transform(X, n_components=2)
     assert two.shape == (60, 2)
     values = np.linalg.eigvalsh(M)

@@ -21,14 +21,36 @@ KERNELS = {}
 _CLOSE = {torch.float64: 1e-3, torch.float32: 1e-2}
 
 
-def register(cls):
-    """Make a kernel class available under its ``name``."""
-    KERNELS[cls.name] = cls
-    return cls
+def register(kernel_class):
+    """Make a kernel class available under its ``name``.
+
+    Parameters
+    ----------
+    kernel_class : type
+        Subclass of `Kernel` that can be made without arguments.
+
+    Returns
+    -------
+    type
+        The class itself: use it as a decorator.
+    """
+    KERNELS[kernel_class.name] = kernel_class
+    return kernel_class
 
 
 def resolve_kernel(kernel):
-    """Return the kernel that a name or a kernel object stands for."""
+    """Return the kernel that a name or a kernel object stands for.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        Registered name, or an object, which is returned as it is.
+
+    Returns
+    -------
+    Kernel
+        The kernel.
+    """
     return KERNELS[kernel]() if isinstance(kernel, str) else kernel
 
 
@@ -36,7 +58,7 @@ def resolve_kernel(kernel):
 class Rows:
     """Rows of data in the metric, with what distances need to know of each.
 
-    Attributes
+    Parameters
     ----------
     values : tensor of shape (n, d)
         ``u = x S / L``.
@@ -54,7 +76,22 @@ class Rows:
 
     @classmethod
     def of(cls, X, root=None, bandwidth=1.0):
-        """Return the rows ``X root / bandwidth``; root None, (d,) or (d, d)."""
+        """Return the rows ``X root / bandwidth``.
+
+        Parameters
+        ----------
+        X : tensor of shape (n, d)
+            Data.
+        root : tensor of shape (d, d) or (d,), optional
+            Root of the metric, or its diagonal; None is the identity.
+        bandwidth : float or 0-d tensor
+            L.
+
+        Returns
+        -------
+        Rows
+            The rows in the metric.
+        """
         eps = torch.finfo(X.dtype).eps
         if root is not None and root.ndim == 2:
             values = (X @ root) / bandwidth
@@ -96,6 +133,7 @@ class Kernel(ABC):
         Returns
         -------
         tensor of shape (a, b)
+            Values of the kernel.
         """
 
     @abstractmethod
@@ -117,10 +155,24 @@ class Kernel(ABC):
         Returns
         -------
         tensor of shape (a, c, d)
+            Gradients with respect to the coordinates of the rows.
         """
 
     def gram(self, rows, out=None):
-        """Return the symmetric kernel matrix of `rows`, each pair computed once."""
+        """Return the symmetric kernel matrix of `rows`, each pair computed once.
+
+        Parameters
+        ----------
+        rows : Rows
+            n rows.
+        out : tensor of shape (n, n), optional
+            Where to put it.
+
+        Returns
+        -------
+        tensor of shape (n, n)
+            Exactly symmetric.
+        """
         n = len(rows)
         device = rows.values.device
         K = rows.values.new_empty((n, n)) if out is None else out
@@ -143,11 +195,33 @@ class RadialKernel(Kernel):
 
     @abstractmethod
     def value_(self, sq):
-        """Return ``phi(r)`` for a tensor of squared distances."""
+        """Return ``phi(r)``.
+
+        Parameters
+        ----------
+        sq : tensor
+            Squared distances; may be overwritten.
+
+        Returns
+        -------
+        tensor
+            Of the same shape.
+        """
 
     @abstractmethod
     def slope_(self, sq):
-        """Return ``phi'(r) / r``; what it gives at r = 0 is not used."""
+        """Return ``phi'(r) / r``; what it gives at r = 0 is not used.
+
+        Parameters
+        ----------
+        sq : tensor
+            Squared distances; may be overwritten.
+
+        Returns
+        -------
+        tensor
+            Of the same shape.
+        """
 
     def matrix(self, A, B, self_index=None):
         """Return the kernel of every row of A with every row of B (see `Kernel`)."""

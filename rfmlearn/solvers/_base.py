@@ -14,14 +14,36 @@ from numpy.linalg import LinAlgError
 SOLVERS = {}
 
 
-def register(cls):
-    """Make a solver class available under its ``name``."""
-    SOLVERS[cls.name] = cls
-    return cls
+def register(solver_class):
+    """Make a solver class available under its ``name``.
+
+    Parameters
+    ----------
+    solver_class : type
+        Subclass of `Solver` that can be made without arguments.
+
+    Returns
+    -------
+    type
+        The class itself: use it as a decorator.
+    """
+    SOLVERS[solver_class.name] = solver_class
+    return solver_class
 
 
 def resolve_solver(name):
-    """Return a fresh solver for a name; "auto" is the Cholesky solver."""
+    """Return a fresh solver.
+
+    Parameters
+    ----------
+    name : str
+        Registered name; "auto" is the Cholesky solver.
+
+    Returns
+    -------
+    Solver
+        An instance for one fit.
+    """
     return SOLVERS["cholesky" if name == "auto" else name]()
 
 
@@ -33,7 +55,7 @@ class NotPositiveDefiniteError(LinAlgError):
 class KernelSystem:
     """The matrix ``s K s + alpha I`` and the map to dual coefficients.
 
-    Attributes
+    Parameters
     ----------
     matrix : tensor of shape (n, n)
         ``s K s``, symmetric; alpha is not on its diagonal.
@@ -49,13 +71,39 @@ class KernelSystem:
 
     @classmethod
     def weighted_(cls, K, alpha, root_weight=None):
-        """Return the system of the kernel matrix K, which is overwritten by ``s K s``."""
+        """Return the system of a kernel matrix.
+
+        Parameters
+        ----------
+        K : tensor of shape (n, n)
+            Kernel matrix; overwritten by ``s K s``.
+        alpha : float
+            Ridge.
+        root_weight : tensor of shape (n,), optional
+            ``s``.
+
+        Returns
+        -------
+        KernelSystem
+            The system.
+        """
         if root_weight is not None:
             K.mul_(root_weight[:, None]).mul_(root_weight)
         return cls(K, alpha, root_weight)
 
     def scale(self, V):
-        """Return ``s * V`` for V of shape (n, c)."""
+        """Return ``s * V``.
+
+        Parameters
+        ----------
+        V : tensor of shape (n, c)
+            Targets, or a solution of the symmetric system.
+
+        Returns
+        -------
+        tensor of shape (n, c)
+            Right-hand sides, or dual coefficients.
+        """
         return V if self.root_weight is None else V * self.root_weight[:, None]
 
 
@@ -63,7 +111,7 @@ class KernelSystem:
 class Solution:
     """What a solver found, and how well.
 
-    Attributes
+    Parameters
     ----------
     coef : tensor of shape (n, c)
         Dual coefficients.
@@ -101,6 +149,7 @@ class Solver(ABC):
         Returns
         -------
         Solution
+            Dual coefficients and what can be said of them.
 
         Raises
         ------
@@ -110,4 +159,17 @@ class Solver(ABC):
 
     @abstractmethod
     def memory(self, n, itemsize):
-        """Return the bytes that solving n equations takes beyond the matrix."""
+        """Return the memory that solving takes beyond the matrix.
+
+        Parameters
+        ----------
+        n : int
+            Number of equations.
+        itemsize : int
+            Bytes of a number.
+
+        Returns
+        -------
+        int
+            Bytes.
+        """

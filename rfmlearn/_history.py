@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is noted of each iterate, which one is kept, and when to stop."""
+
+import numpy as np
+
+from rfmlearn import _backend
+
+FIELDS = [
+    ("iteration", np.int64),
+    ("bandwidth", np.float64),
+    ("train_score", np.float64),
+    ("validation_score", np.float64),
+    ("residual", np.float64),
+    ("jitter", np.float64),
+]
+
+
+class History:
+    """Measures iterates and keeps the best.
+
+    Scores are 1 minus the weighted mean squared error over outputs, in units of the
+    variance of the training targets.
+
+    Parameters
+    ----------
+    targets : CentredTargets
+        Training targets.
+    weight : ndarray of shape (n,)
+        Their row weights.
+    alpha : float
+        Ridge.
+    validation : tuple (X, Y, weight) or None
+        Held-out rows with their target matrix; with them the best iterate is the one that
+        scores highest there, without them it is the last.
+    tol : float
+        The least gain in validation score that counts as progress.
+    patience : int
+        Number of iterates without progress that exhausts the history.
+    """
+
+    def __init__(self, targets, weight, alpha, validation, tol, patience):
+        self.weight, self.alpha, self.tol, self.patience = weight, alpha, tol, patience
+        self.unit = _mean_square(targets.matrix, weight) or 1.0
+        self.validation = None
+        if validation is not None:
+            X, Y, weight_val = validation
+            self.validation = X, (Y - targets.intercept) / targets.scale, weight_val
+        self.rows = np.zeros(0, dtype=FIELDS)
+        self.best = None
+        self._best_score = self._bar = -np.inf
+        self._since = 0
+
+    def add(self, state):
+        """Note an iterate."""
+        row = self._measure(state)
+        self.rows = np.append(self.rows, row)
+        score = row["validation_score"][0]
+        if self.best is None or self.validation is None or score > self._best_score:
+            self.best, self._best_score = state, score
+        progress = score > self._bar + self.tol
+        self._bar, self._since = (score, 0) if progress else (self._bar, self._since + 1)
+
+    @property
+    def exhausted(self):
+        """Whether held-out rows have seen no progress for too long."""
+        return self.validation is not None and self._since >= self.patience
+
+    @property
+    def jittered(self):
+        """The rows of those iterates whose system needed a jitter."""
+        return self.rows[self.rows["jitter"] > 0]
+
+    def _measure(self, state):
+        solution = state.solution
+        jitter = float(solution.jitter)
+        # the normal equations give the training error for free: y - K a = alpha a / w
+        error = (self.alpha + jitter) * _backend.to_numpy(solution.coef) / self.weight[:, None]
+        validation_score = np.nan
+        if self.validation is not None:
+            X, truth, weight = self.validation
+            missed = truth - _backend.to_numpy(state.predictor.scores(X))
+            validation_score = 1 - _mean_square(missed, weight) / self.unit
+        row = (
+            state.iteration,
+            float(state.predictor.bandwidth),
+            1 - _mean_square(error, self.weight) / self.unit,
+            validation_score,
+            float(solution.residual),
+            jitter,
+        )
+        return np.array([row], dtype=FIELDS)
+
+
+def _mean_square(E, weight):
+    return np.average((E**2).mean(axis=1), weights=weight)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The house rules about which file may know what, read off the source."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+import rfmlearn
+
+ROOT = Path(rfmlearn.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+BELOW_THE_ESTIMATORS = {"kernels", "solvers", "features", "_recursion"}
+
+
+def top(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+files = pytest.mark.parametrize("path", FILES, ids=[str(p.relative_to(ROOT)) for p in FILES])
+
+
+def test_imports_go_one_way():
+    # the layers stand in pyproject.toml
+    assert lint_imports(config_filename=str(ROOT.parent / "pyproject.toml")) == 0
+
+
+@files
+def test_private_names_of_scikit_learn_stay_in_base(path):
+    private = [
+        (module, name)
+        for module, name in imported(path)
+        if module.startswith("sklearn") and ("._" in module or (name or "").startswith("_"))
+    ]
+    assert not private or path.name == "_base.py"
+
+
+@files
+def test_devices_are_named_in_the_backend_only(path):
+    named = re.search(r"""["'](cuda|mps)|\.(cuda|mps)\b""", strip_docstrings(path))
+    assert named is None or path.name == "_backend.py"
+
+
+@files
+def test_below_the_estimators_there_is_neither_numpy_nor_scikit_learn(path):
+    if top(path) not in BELOW_THE_ESTIMATORS:
+        return
+    # the type of the error that a solver raises is NumPy's, as users expect it
+    allowed = {("numpy.linalg", "LinAlgError")}
+    heavy = [m for m in imported(path) if m[0].split(".")[0] in ("numpy", "sklearn", "pandas")]
+    assert set(heavy) <= allowed
+
+
+@files
+def test_no_file_grows_beyond_400_lines(path):
+    lines = path.read_text().splitlines()
+    limit = 400
+    assert len(lines) <= limit
+
+
+@files
+def test_nothing_prints_or_touches_global_state(path):
+    code = strip_docstrings(path)
+    for forbidden in (
+        "print(",
+        "np.random.seed",
+        "torch.manual_seed",
+        "set_num_threads",
+        "set_default_dtype",
+        "set_default_device",
+    ):
+        assert forbidden not in code, forbidden
+
+
+def strip_docstrings(path):
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            node.body[0].value.value = ""
+    return ast.unparse(tree)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Target matrices: centring, scaling, labels."""
+
+import numpy as np
+import pytest
+
+from rfmlearn import RFMClassifier, RFMRegressor
+from rfmlearn._targets import ClassTarget, centre
+
+
+def test_centring_is_undone_by_intercept_and_scale():
+    rng = np.random.default_rng(0)
+    Y, w = rng.normal(size=(50, 2)) * [1, 30] + 7, rng.uniform(0, 2, 50)
+    targets = centre(Y, w)
+    np.testing.assert_allclose(targets.intercept, np.average(Y, axis=0, weights=w))
+    np.testing.assert_allclose(np.average((targets.matrix**2).mean(1), weights=w), 1)
+    np.testing.assert_allclose(targets.matrix * targets.scale + targets.intercept, Y)
+    assert centre(Y, w, rescale=False).scale == 1.0
+
+
+@pytest.mark.parametrize("c", [0.0, 1 / 3, -3e-7, 1e300, -1e-300])
+def test_a_constant_target_leaves_exact_zeros(c):
+    targets = centre(np.full((30, 1), c), np.linspace(0.1, 1, 30))
+    assert not targets.matrix.any()
+    assert targets.scale == 1.0
+    model = RFMRegressor().fit(np.random.default_rng(0).normal(size=(30, 2)), np.full(30, c))
+    np.testing.assert_allclose(model.predict(np.zeros((3, 2))), c, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-9, 1e9, 1e150])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_unit_of_y_does_not_matter_even_where_its_square_overflows(unit, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3)).astype(dtype)
+    y = X[:, 0].astype(np.float64) * X[:, 1]
+    if dtype == np.float32:
+        unit = np.clip(unit, 1e-30, 1e30)  # dual_coef_ is in the dtype of X
+    expected = RFMRegressor().fit(X, y).predict(X)
+    got = RFMRegressor().fit(X, unit * y).predict(X).astype(np.float64) / unit
+    np.testing.assert_allclose(got, expected, atol=1e-9 if dtype == np.float64 else 1e-3)
+
+
+def test_labels_become_signs_or_indicators():
+    two = ClassTarget().fit(np.array(["b", "a", "b"]))
+    np.testing.assert_array_equal(two.encode(np.array(["a", "b"])), [[-1], [1]])
+    three = ClassTarget().fit([3, 1, 2])
+    np.testing.assert_array_equal(three.encode([1, 3]), [[1, 0, 0], [0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["no", "yes"]),
+        np.array(["no", "yes"], dtype=object),
+        np.array([False, True]),
+        np.array([-1, 1]),
+        np.array([1.0, 7.0]),
+        np.array([200, 255], dtype=np.uint8),
+    ],
+)
+def test_labels_of_any_kind_come_back(labels):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = labels[(X[:, 0] > 0).astype(int)]
+    model = RFMClassifier(max_iter=1).fit(X, y)
+    assert model.classes_.dtype == model.predict(X).dtype
+    np.testing.assert_array_equal(model.classes_, labels)
+    assert model.score(X, y) == 1.0
+
+
+def test_a_class_without_weight_is_never_predicted_but_keeps_its_column():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
+    weight = (y != 1).astype(float)
+    model = RFMClassifier(max_iter=1).fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+    assert set(model.predict(X)) <= {0, 2}
+    np.testing.assert_allclose(model.decision_function(X)[:, 1], 0, atol=1e-12)
