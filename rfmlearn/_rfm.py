@@ -126,14 +126,14 @@ class RFMRegressor(RegressorTask, BaseRFM):
         Number of updates made.
     best_iter_ : int
         Iterate kept: the best on held-out rows with early stopping, else the last.
-    history_ : structured ndarray of shape (n_iter_ + 1,)
+    history_ : structured ndarray of shape (n_updates + 1,)
         One row an iterate: ``iteration``, ``bandwidth``, ``train_score`` and
         ``validation_score`` (1 minus the squared error in units of the training targets'
         variance; NaN without held-out rows), ``residual`` and ``jitter`` of the solver.
         ``pandas.DataFrame(history_)`` shows it.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X had string column names.
 
     See Also
@@ -252,14 +252,14 @@ class RFMClassifier(ClassifierTask, BaseRFM):
         Number of updates made.
     best_iter_ : int
         Iterate kept: the best on held-out rows with early stopping, else the last.
-    history_ : structured ndarray of shape (n_iter_ + 1,)
+    history_ : structured ndarray of shape (n_updates + 1,)
         One row an iterate: ``iteration``, ``bandwidth``, ``train_score`` and
         ``validation_score`` (1 minus the squared error in units of the training targets'
         variance; NaN without held-out rows), ``residual`` and ``jitter`` of the solver.
         ``pandas.DataFrame(history_)`` shows it.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where X had string column names.
 
     See Also
