@@ -5,7 +5,7 @@ import rfmlearn
 
 project = "rfmlearn"
 author = "the rfmlearn developers"
-copyright = "2026, the rfmlearn developers"  # noqa: A001
+copyright = "2026, the rfmlearn developers"
 version = release = rfmlearn.__version__
 
 extensions = [

@@ -52,9 +52,7 @@ right.set(title="feature_importances_", xlabel="column", xticks=range(0, 20, 5))
 stopped = RFMRegressor(max_iter=15, early_stopping=True, random_state=0).fit(X, y)
 print("iterate  train score  validation score")
 for row in stopped.history_:
-    print(
-        f"{row['iteration']:7d}  {row['train_score']:11.4f}  {row['validation_score']:16.4f}"
-    )
+    print(f"{row['iteration']:7d}  {row['train_score']:11.4f}  {row['validation_score']:16.4f}")
 print(f"kept iterate {stopped.best_iter_} of {stopped.n_iter_}")
 
 # %%
