@@ -113,12 +113,12 @@ def peak_bytes():
 
 
 def peak_growth(which, args):
-    """Return how much the peak memory of a fresh process grew during the fit, in bytes."""
+    """Return how much the peak memory of a process grew during the fit: median of three."""
     command = [sys.executable, __file__, "--child", which]
     for name in ("rows", "features", "updates"):
         command += [f"--{name}", str(getattr(args, name))]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(result.stdout)
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(3)]
+    return median(int(run.stdout) for run in runs)
 
 
 def measure_in_child(which, args):

@@ -85,13 +85,18 @@ def on_host(tensor):
     return tensor.to("cpu", torch.float64)
 
 
+def wider(device):
+    """Return the dtype for sums that float32 is too short for: float64 where there is one."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def holds(condition):
     """Return the truth of a 0-d boolean tensor (waits for the device)."""
     return bool(condition)
 
 
 def positions(mask):
-    """Return the row and column indices where a 2-D mask is true (waits for the device)."""
+    """Return the indices, one tensor a dimension, where a mask is true (waits for the device)."""
     return mask.nonzero(as_tuple=True)
 
 

@@ -249,10 +249,11 @@ def recursive_features(
     K = X.new_empty((n, n))
     for iteration in range(max_iter + 1):
         root = None if metric.root is None else metric.root.to(X)
+        rows = Rows.of(X, root)
         length = X.new_full((), bandwidth)
         if adaptive:
-            length = length * rms_distance(Rows.of(X, root).values, weight)
-        rows = Rows.of(X, root, length)
+            length = length * rms_distance(rows.values, weight)
+        rows = rows.divided_by(length)
         kernel.gram(rows, out=K)
         solution = solver.solve(KernelSystem.weighted_(K, alpha, root_weight), Y)
         predictor = Predictor(kernel, rows, solution.coef, root, length, shift)

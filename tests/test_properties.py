@@ -226,3 +226,15 @@ def test_blocks_change_nothing(kernel, dtype, monkeypatch):
     np.testing.assert_allclose(parts.predict(Q), whole.predict(Q), atol=atol)
     np.testing.assert_allclose(parts.feature_matrix_, whole.feature_matrix_, atol=atol)
     np.testing.assert_allclose(parts.input_gradients(Q), whole.input_gradients(Q), atol=10 * atol)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_one_far_outlier_leaves_the_digits_of_the_others(dtype):
+    # constant bandwidth, so that the outlier changes nothing for the others but rounding
+    X, y, Q, _ = data(0, n=60)
+    far = np.vstack([X, np.full((1, 4), 1e5)])
+    weight = np.r_[np.ones(60), 1e-12]
+    options = {"bandwidth": 2.0, "bandwidth_mode": "constant"}
+    a = fitted("laplace", X.astype(dtype), y, **options).predict(Q)
+    b = fitted("laplace", far.astype(dtype), np.r_[y, 0], sample_weight=weight, **options)
+    np.testing.assert_allclose(b.predict(Q), a, atol=1e-8 if dtype == np.float64 else 1e-3)

@@ -182,7 +182,7 @@ def test_float32_stays_float32_and_agrees_with_float64(Estimator):
     assert a.transform(X32).dtype == np.float32
     out = "predict" if Estimator is RFMRegressor else "decision_function"
     assert getattr(a, out)(X32).dtype == np.float32
-    # 2 sqrt(eps): what the solver's own acceptance test allows
+    # half of what the solver accepts, 4 sqrt(eps); this system is well conditioned
     np.testing.assert_allclose(getattr(a, out)(X32), getattr(b, out)(X32), atol=7e-4)
 
 

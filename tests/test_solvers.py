@@ -59,10 +59,10 @@ def test_a_singular_matrix_gets_a_jitter_and_says_so(name, dtype):
     solution = resolve_solver(name).solve(KernelSystem(K, 0.0), y)
     eps = torch.finfo(dtype).eps
     assert 0 < float(solution.jitter) <= 80 * eps**0.5
-    assert float(solution.residual) <= eps**0.5
+    assert float(solution.residual) <= 4 * eps**0.5
     shifted = K.double() + float(solution.jitter) * torch.eye(80, dtype=torch.float64)
     residual = shifted @ solution.coef.double() - y.double()
-    assert residual.norm() / y.norm() < 2 * eps**0.5
+    assert residual.norm() / y.double().norm() < 4.1 * eps**0.5
 
 
 @solvers
@@ -109,3 +109,34 @@ def test_a_kernel_that_is_not_positive_definite_is_reported_by_fit():
     with pytest.raises(LinAlgError, match="if the kernel is your own"):
         model.fit(X, X[:, 0])
     assert not hasattr(model, "dual_coef_")
+
+
+@solvers
+def test_float32_reaches_its_tolerance_where_one_factorisation_does_not(name):
+    # condition number 2e6 = 0.2 / eps, and a target that no kernel row explains
+    n = 2000
+    X = torch.randn(n, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    K = Gaussian().gram(Rows.of(X.float()))
+    y = torch.randn(n, 1, generator=torch.Generator().manual_seed(1))
+    alpha = 1e-3
+    solution = resolve_solver(name).solve(KernelSystem(K, alpha), y)
+    assert float(solution.jitter) == 0
+    wide = K.double() + alpha * torch.eye(n, dtype=torch.float64)
+    factor = torch.linalg.cholesky_ex(K + alpha * torch.eye(n)).L
+    once = torch.cholesky_solve(y, factor)
+
+    def residual(coef):
+        return float((wide @ coef.double() - y.double()).norm() / y.double().norm())
+
+    tolerance = 4 * torch.finfo(torch.float32).eps ** 0.5
+    assert residual(once) > tolerance
+    assert residual(solution.coef) <= tolerance
+    np.testing.assert_allclose(float(solution.residual), residual(solution.coef), rtol=0.01)
+
+
+@solvers
+def test_a_target_of_zeros_has_the_solution_zero(name):
+    K = kernel_matrix(20)
+    solution = resolve_solver(name).solve(KernelSystem(K, 0.1), torch.zeros(20, 2).double())
+    assert not solution.coef.any()
+    assert float(solution.residual) == float(solution.jitter) == 0

@@ -92,16 +92,32 @@ class Rows:
         Rows
             The rows in the metric.
         """
-        eps = torch.finfo(X.dtype).eps
         if root is not None and root.ndim == 2:
-            values = (X @ root) / bandwidth
+            values = X @ root
             # standard model of a length-d product, with 4 for its constant
-            resolution = X.norm(dim=1) * (4 * eps * root.norm() / bandwidth)
+            eps = torch.finfo(X.dtype).eps
+            resolution = X.norm(dim=1) * (4 * eps * root.norm())
         else:
             # elementwise: equal rows stay equal to the last bit
-            values = (X if root is None else X * root) / bandwidth
+            values = X if root is None else X * root
             resolution = torch.zeros_like(values[:, 0])
-        return cls(values, values.square().sum(1), resolution)
+        return cls(values, None, resolution).divided_by(bandwidth)
+
+    def divided_by(self, bandwidth):
+        """Return the same rows in units of a bandwidth.
+
+        Parameters
+        ----------
+        bandwidth : float or 0-d tensor
+            L.
+
+        Returns
+        -------
+        Rows
+            The rows over L.
+        """
+        values = self.values / bandwidth
+        return Rows(values, values.square().sum(1), self.resolution / bandwidth)
 
     def __len__(self):
         return len(self.values)
@@ -279,7 +295,8 @@ def squared_distances(A, B, self_index=None):
             exact = (A.values[r] - B.values[c]).square_().sum(1)
             same = exact <= (A.resolution[r] + B.resolution[c]).square_()
             sq[r, c] = exact.masked_fill_(same, 0)
-            i, j = torch.cat([i, r[same]]), torch.cat([j, c[same]])
+            (hit,) = _backend.positions(same)
+            i, j = torch.cat([i, r[hit]]), torch.cat([j, c[hit]])
     if self_index is not None:
         sq[own] = 0
     return sq, (i, j)

@@ -14,14 +14,19 @@ from rfmlearn.solvers._base import NotPositiveDefiniteError, Solution, Solver, r
 
 @register
 class CholeskySolver(Solver):
-    """Cholesky with a jitter ladder.
+    """Cholesky with iterative refinement and a jitter ladder.
 
-    A factorisation that breaks down, or whose solution leaves a relative residual above
-    ``sqrt(eps)``, is tried again with a jitter of ``n eps``, ten times more, and so on up to
-    ``n sqrt(eps)``, all relative to the mean of the diagonal. At the first level jitter
-    equals what rounding alone can add to the eigenvalues of K, so that less would be luck;
-    at the last the residual is within ``sqrt(eps)`` for any positive semi-definite K, whose
-    largest eigenvalue is at most n times the mean of the diagonal.
+    A solution is good enough with a relative residual of ``4 sqrt(eps)``: 0.14% of the size
+    of the targets in float32. A float32 solution beyond that is refined: residual in
+    float64, correction by the float32 factor. That converges while the condition number is
+    below 1 / eps, at the cost of one pass over the matrix a step.
+
+    A factorisation that breaks down, or whose solution is still not good enough, is tried
+    again with a jitter of ``n eps``, ten times more, and so on up to ``n sqrt(eps)``, all
+    relative to the mean of the diagonal. At the first level jitter equals what rounding
+    alone can add to the eigenvalues of K, so that less would be luck; at the last the
+    residual is near ``sqrt(eps)`` for any positive semi-definite K, whose largest
+    eigenvalue is at most n times the mean of the diagonal.
     """
 
     name: ClassVar[str] = "cholesky"
@@ -46,7 +51,7 @@ class CholeskySolver(Solver):
             solution = self._attempt(system, rhs, level * mean_diagonal)
             if solution is not None:
                 best = solution
-                if not _backend.holds(solution.residual > eps**0.5):
+                if not _backend.holds(solution.residual > good_enough(K.dtype)):
                     break
         if best is None:
             raise NotPositiveDefiniteError(_why(K, system.alpha, level * mean_diagonal))
@@ -62,12 +67,42 @@ class CholeskySolver(Solver):
         _, info = torch.linalg.cholesky_ex(L.mT, out=(L.mT, _info_like(L)))
         if _backend.holds(info != 0):
             return None
-        b = torch.linalg.solve_triangular(L.mT, rhs, upper=False)
-        b = torch.linalg.solve_triangular(L, b, upper=True)
-        residual = (torch.addmm(rhs, K, b, alpha=-1) - shift * b).norm()
-        size = rhs.norm()
-        relative = torch.where(size > 0, residual / size, residual)
+        b = self._back_substitute(rhs)
+        size = torch.where(rhs.norm() > 0, rhs.norm(), torch.ones_like(shift))
+        residual = torch.addmm(rhs, K, b, alpha=-1).sub_(shift * b)
+        relative = residual.norm() / size
+        enough = good_enough(K.dtype)
+        if K.dtype == torch.float32 and _backend.holds(relative > enough):
+            b, relative = self._refine(system, rhs, shift, b, size, enough)
         return Solution(coef=system.scale(b), residual=relative, jitter=jitter)
+
+    def _back_substitute(self, rhs):
+        L = self._factor
+        b = torch.linalg.solve_triangular(L.mT, rhs, upper=False)
+        return torch.linalg.solve_triangular(L, b, upper=True)
+
+    def _refine(self, system, rhs, shift, b, size, enough, max_steps=8):
+        """Return a better solution and its relative residual, while steps still halve it."""
+        wide = _backend.wider(b.device)
+        best, relative = b, None
+        for _ in range(max_steps):
+            x = b.to(wide)
+            residual = rhs.to(wide) - shift.to(wide) * x
+            for block in _backend.blocks(len(x), system.matrix[0].nbytes, x.device):
+                residual[block] -= system.matrix[block].to(wide) @ x
+            now = (residual.norm() / size).to(b.dtype)
+            if relative is not None and _backend.holds(now > relative / 2):
+                break
+            best, relative = b, now
+            if not _backend.holds(relative > enough):
+                break
+            b = (x + self._back_substitute(residual.to(b.dtype)).to(wide)).to(b.dtype)
+        return best, relative
+
+
+def good_enough(dtype):
+    """Return the relative residual that is accepted without refinement or jitter."""
+    return 4 * torch.finfo(dtype).eps ** 0.5
 
 
 def _levels(first, last):
