@@ -113,6 +113,11 @@ class BaseKernelMachine(
         target = self._target().fit(y)
         weight = self._row_weights(sample_weight, X, y)
         validation = self._check_validation(X_val, y_val, sample_weight_val, target)
+        keep = weight > 0
+        if not keep.any():
+            raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
+        # a copy: the fitted model must not change when the caller's array does
+        X, y, weight = np.ascontiguousarray(X[keep]), y[keep], weight[keep]
         if self.early_stopping and validation is None:
             stratify = y if hasattr(target, "encoder") else None
             parts = train_test_split(
@@ -125,11 +130,6 @@ class BaseKernelMachine(
             )
             X, X_val, y, y_val, weight, weight_val = parts
             validation = X_val, target.encode(y_val), weight_val
-        keep = weight > 0
-        if not keep.any():
-            raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
-        # a copy: the fitted model must not change when the caller's array does
-        X, y, weight = np.ascontiguousarray(X[keep]), y[keep], weight[keep]
         weighted = bool(np.any(weight != 1))
         targets = centre(target.encode(y), weight, rescale=self.matrix_scaling is not None)
         shift = None

@@ -91,6 +91,15 @@ def test_early_stopping_holds_out_a_seeded_part():
     np.testing.assert_allclose(model.predict(X), same.predict(X))
 
 
+def test_rows_of_weight_0_are_neither_fitted_nor_held_out():
+    X, y = data()
+    junk, weight = np.full((300, 6), 9.0), np.r_[np.ones(200), np.zeros(300)]
+    options = {"early_stopping": True, "random_state": 0}
+    a = RFMRegressor(**options).fit(X, y)
+    b = RFMRegressor(**options).fit(np.vstack([X, junk]), np.r_[y, np.zeros(300)], weight)
+    np.testing.assert_array_equal(a.predict(X), b.predict(X))
+
+
 def test_early_stopping_of_a_classifier_holds_out_by_class():
     X, y = data()
     labels = np.where(y > 0.8, "rare", "usual")
