@@ -11,7 +11,9 @@ __version__ = "0.1.0"
 
 _HOME = {
     "RFMClassifier": "rfmlearn._rfm",
+    "RFMClassifierCV": "rfmlearn._rfm_cv",
     "RFMRegressor": "rfmlearn._rfm",
+    "RFMRegressorCV": "rfmlearn._rfm_cv",
 }
 _MODULES = {"datasets", "features", "kernels", "solvers"}
 

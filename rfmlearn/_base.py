@@ -53,6 +53,7 @@ class BaseKernelMachine(
         "bandwidth": [Interval(Real, 0, None, closed="neither")],
         "bandwidth_mode": [StrOptions({"adaptive", "constant"})],
         "alpha": [Interval(Real, 0, None, closed="left")],
+        "agop_alpha": [Interval(Real, 0, None, closed="left"), None],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "diag": ["boolean"],
         "agop_power": [Interval(Real, 0, None, closed="neither")],
@@ -153,7 +154,8 @@ class BaseKernelMachine(
                 solver=solver,
                 bandwidth=float(self.bandwidth),
                 adaptive=self.bandwidth_mode == "adaptive",
-                alpha=float(self.alpha),
+                alphas=[float(self.alpha)],
+                agop_alpha=None if self.agop_alpha is None else float(self.agop_alpha),
                 max_iter=self.max_iter,
                 shift=None if shift is None else tensor(shift),
                 weight=tensor(weight) if weighted else None,
@@ -163,7 +165,7 @@ class BaseKernelMachine(
                 scaling=self.matrix_scaling,
                 center=self.center_gradients,
                 n_samples=self.n_agop_samples,
-                seed=int(rng.randint(2**31 - 1)),
+                seed=draw_seed(rng),
             )
             told = {"estimator": self, "X": X, "y": y}
             told["metadata"] = {"sample_weight": weight} if weighted else {}
@@ -293,7 +295,7 @@ class BaseKernelMachine(
 
     def _scores(self, X):
         """Return the outputs at the rows of X, (n,) or (n, n_outputs), intercept included."""
-        check_is_fitted(self)
+        check_is_fitted(self, "dual_coef_")
         X = self._check(X)
         scores = _backend.to_numpy(self._predictor().scores(X))
         scores += np.asarray(self.intercept_, dtype=scores.dtype)
@@ -314,7 +316,7 @@ class BaseKernelMachine(
             its `decision_function`. At a training row a kernel with a kink counts that
             row's own term as 0.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "dual_coef_")
         X = self._check(X)
         return _backend.to_numpy(self._predictor().gradients(X))
 
@@ -341,7 +343,7 @@ class BaseKernelMachine(
         ValueError
             If `n_components` is not in 1, ..., n_features, or is given under `set_output`.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "dual_coef_")
         X = self._check(X).astype(self.X_fit_.dtype, copy=False)
         if n_components is not None:
             if _get_output_config("transform", self)["dense"] != "default":
@@ -358,6 +360,11 @@ class BaseKernelMachine(
     @property
     def _n_features_out(self):
         return self.n_features_in_
+
+
+def draw_seed(rng):
+    """Return a seed for the random rows of a recursion."""
+    return int(rng.randint(2**31 - 1))
 
 
 def _refuse_huge(X):

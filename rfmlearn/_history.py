@@ -71,7 +71,7 @@ class History:
         return self.rows[self.rows["jitter"] > 0]
 
     def _measure(self, state):
-        solution = state.solution
+        solution = state.solutions[0]
         jitter = float(solution.jitter)
         # the normal equations give the training error for free: y - K a = alpha a / w
         error = (self.alpha + jitter) * _backend.to_numpy(solution.coef) / self.weight[:, None]

@@ -4,7 +4,7 @@
 Tensors, a kernel and a solver; nothing of scikit-learn. Algorithm 1 of arXiv 2212.13881.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -29,7 +29,7 @@ class Metric:
 
     @classmethod
     def of(cls, second_moment, power=1.0, scaling=None):
-        """Return ``M = second_moment^power``, scaled; None if it is 0.
+        """Return ``M = second_moment^power``, scaled; None if it is 0, an error if not finite.
 
         Parameters
         ----------
@@ -41,6 +41,11 @@ class Metric:
             Largest eigenvalue 1, trace d, or as it comes.
         """
         A = _backend.on_host(second_moment)
+        if _backend.holds(~torch.isfinite(A).all()):
+            raise ValueError(
+                "The AGOP holds NaN or inf. If the kernel is your own, its slope is not finite "
+                "at some pair of distinct rows."
+            )
         values, V = (A.clamp(min=0), None) if A.ndim == 1 else psd_eigh(A)
         if _backend.holds(~(values.max() > 0)):
             return None
@@ -165,15 +170,16 @@ class State:
     metric : Metric
         M.
     predictor : Predictor
-        Kernel ridge regression in that metric.
-    solution : Solution
-        What the solver reports.
+        Kernel ridge regression in that metric; with several ridges their outputs side by
+        side.
+    solutions : tuple of Solution
+        What the solver reports, one for each ridge.
     """
 
     iteration: int
     metric: Metric
     predictor: Predictor
-    solution: Solution
+    solutions: tuple[Solution, ...]
 
 
 def recursive_features(
@@ -184,8 +190,9 @@ def recursive_features(
     solver,
     bandwidth,
     adaptive,
-    alpha,
+    alphas,
     max_iter,
+    agop_alpha=None,
     shift=None,
     weight=None,
     metric=None,
@@ -215,10 +222,12 @@ def recursive_features(
         L, or the factor of the rms pairwise distance when `adaptive`.
     adaptive : bool
         Recompute L in each metric.
-    alpha : float
-        Ridge.
+    alphas : sequence of float
+        Ridges; each iterate is solved with all of them.
     max_iter : int
         Number of updates.
+    agop_alpha : float, optional
+        Ridge of the solution whose AGOP is taken; None takes the first of `alphas`.
     shift : tensor of shape (d,), optional
         Subtracted from X; for translation invariant kernels, where it saves digits.
     weight : tensor of shape (n,), optional
@@ -246,6 +255,7 @@ def recursive_features(
     X = X if shift is None else X - shift
     metric = metric or Metric()
     root_weight = None if weight is None else weight.sqrt()
+    agop_alpha = alphas[0] if agop_alpha is None else agop_alpha
     K = X.new_empty((n, n))
     for iteration in range(max_iter + 1):
         root = None if metric.root is None else metric.root.to(X)
@@ -254,16 +264,20 @@ def recursive_features(
         if adaptive:
             length = length * rms_distance(rows.values, weight)
         rows = rows.divided_by(length)
-        kernel.gram(rows, out=K)
-        solution = solver.solve(KernelSystem.weighted_(K, alpha, root_weight), Y)
-        predictor = Predictor(kernel, rows, solution.coef, root, length, shift)
-        yield State(iteration, metric, predictor, solution)
+        system = KernelSystem.weighted_(kernel.gram(rows, out=K), alphas[0], root_weight)
+        solved = {alpha: solver.solve(replace(system, alpha=alpha), Y) for alpha in alphas}
+        coef = torch.cat([solution.coef for solution in solved.values()], dim=1)
+        predictor = Predictor(kernel, rows, coef, root, length, shift)
+        yield State(iteration, metric, predictor, tuple(solved.values()))
         if iteration == max_iter:
             return
+        if agop_alpha not in solved:
+            solved[agop_alpha] = solver.solve(replace(system, alpha=agop_alpha), Y)
         index = None
         if n_samples is not None and n_samples < n:
             index = _backend.random_rows(n, n_samples, seed + iteration, X.device)
-        A = predictor.second_moment(weight, index, diag=diag, center=center)
+        guide = replace(predictor, coef=solved[agop_alpha].coef)
+        A = guide.second_moment(weight, index, diag=diag, center=center)
         metric = Metric.of(A, power, scaling)
         if metric is None:
             return

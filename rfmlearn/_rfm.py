@@ -15,6 +15,7 @@ class BaseRFM(BaseKernelMachine):
         bandwidth=1.0,
         bandwidth_mode="adaptive",
         alpha=1e-3,
+        agop_alpha=None,
         max_iter=5,
         diag=False,
         agop_power=1.0,
@@ -34,6 +35,7 @@ class BaseRFM(BaseKernelMachine):
         self.bandwidth = bandwidth
         self.bandwidth_mode = bandwidth_mode
         self.alpha = alpha
+        self.agop_alpha = agop_alpha
         self.max_iter = max_iter
         self.diag = diag
         self.agop_power = agop_power
@@ -73,6 +75,9 @@ class RFMRegressor(RegressorTask, BaseRFM):
         Whether L follows the metric.
     alpha : float, default=1e-3
         Ridge: added to the diagonal of the kernel matrix, whose own diagonal is 1.
+    agop_alpha : float, default=None
+        Ridge of the fits along the way, whose AGOP is taken; None means `alpha`. A
+        different value costs a second solve an iterate.
     max_iter : int, default=5
         Number of AGOP updates; 0 is kernel ridge regression.
     diag : bool, default=False
@@ -194,6 +199,9 @@ class RFMClassifier(ClassifierTask, BaseRFM):
         Whether L follows the metric.
     alpha : float, default=1e-3
         Ridge: added to the diagonal of the kernel matrix, whose own diagonal is 1.
+    agop_alpha : float, default=None
+        Ridge of the fits along the way, whose AGOP is taken; None means `alpha`. A
+        different value costs a second solve an iterate.
     max_iter : int, default=5
         Number of AGOP updates; 0 is kernel ridge regression.
     diag : bool, default=False
@@ -305,6 +313,7 @@ class RFMClassifier(ClassifierTask, BaseRFM):
         bandwidth=1.0,
         bandwidth_mode="adaptive",
         alpha=1e-3,
+        agop_alpha=None,
         max_iter=5,
         diag=False,
         agop_power=1.0,
@@ -326,6 +335,7 @@ class RFMClassifier(ClassifierTask, BaseRFM):
             bandwidth=bandwidth,
             bandwidth_mode=bandwidth_mode,
             alpha=alpha,
+            agop_alpha=agop_alpha,
             max_iter=max_iter,
             diag=diag,
             agop_power=agop_power,

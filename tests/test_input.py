@@ -61,6 +61,7 @@ def test_data_that_cannot_be_fitted(Estimator, make, error, message):
         ({"bandwidth": np.nan}, "'bandwidth' parameter"),
         ({"bandwidth_mode": "median"}, "'bandwidth_mode' parameter"),
         ({"alpha": -1e-9}, r"'alpha' parameter .* range \[0"),
+        ({"agop_alpha": -1}, "'agop_alpha' parameter"),
         ({"max_iter": -1}, "'max_iter' parameter"),
         ({"max_iter": 2.0}, "'max_iter' parameter"),
         ({"diag": "yes"}, "'diag' parameter"),

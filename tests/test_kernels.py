@@ -100,6 +100,35 @@ def test_duplicated_rows_leave_gradients_finite_and_right(name):
     np.testing.assert_allclose(G, expected, atol=1e-12)
 
 
+@kernels
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_that_coincide_at_the_median_do_no_harm(name, dtype):
+    # the data are centred at the median, which for discrete columns is itself a row
+    rng = np.random.default_rng(0)
+    X = rng.integers(-1, 2, size=(60, 2)).astype(dtype)
+    assert (np.median(X, axis=0) == X).all(axis=1).sum() > 1
+    y = X[:, 0] + rng.normal(size=60)
+    model = RFMRegressor(name, alpha=0.1, max_iter=3).fit(X, y)
+    assert np.isfinite(model.feature_matrix_).all()
+    assert np.isfinite(model.input_gradients(X)).all()
+    expected = reference.rfm(X.astype(float), y[:, None], kernel=name, alpha=0.1, max_iter=3)[0]
+    atol = 1e-8 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(model.feature_matrix_, expected, atol=atol)
+
+
+def test_a_slope_that_is_not_finite_is_reported():
+    class Broken(RadialKernel):
+        def value_(self, sq):
+            return torch.exp(-sq)
+
+        def slope_(self, sq):
+            return torch.full_like(sq, torch.nan)
+
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    with pytest.raises(ValueError, match="its slope is not finite"):
+        RFMRegressor(Broken()).fit(X, X[:, 0])
+
+
 def test_a_kernel_of_the_users_own():
     class Matern32(RadialKernel):
         """exp(-r) (1 + r)"""

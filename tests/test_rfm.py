@@ -159,6 +159,17 @@ def test_transform_gives_the_metric(diag):
     np.testing.assert_allclose((directions**2).sum(1), values[::-1][:2], atol=1e-10)
 
 
+def test_the_ridge_along_the_way_may_differ_from_the_last_one():
+    X, Y = small(60)
+    y = Y[:, 0]
+    guided = RFMRegressor(alpha=1.0, agop_alpha=1e-3, max_iter=2).fit(X, y)
+    guide = RFMRegressor(alpha=1e-3, max_iter=2).fit(X, y)
+    np.testing.assert_array_equal(guided.feature_matrix_, guide.feature_matrix_)
+    frozen = clone(guide).set_params(warm_start=True, alpha=1.0, max_iter=0)
+    frozen.feature_matrix_ = guide.feature_matrix_
+    np.testing.assert_allclose(guided.predict(X), frozen.fit(X, y).predict(X), atol=1e-10)
+
+
 def test_transform_names_its_columns_under_set_output():
     pd = pytest.importorskip("pandas")
     X, Y = small(30)

@@ -287,8 +287,9 @@ def squared_distances(A, B, self_index=None):
         i, j = own = torch.arange(len(A), device=sq.device), self_index
         sq[own] = torch.inf  # no business of the search for close pairs
     close = _CLOSE[sq.dtype]
-    if _backend.holds(sq.min() < close * (A.sq_norms.max() + B.sq_norms.max())):
-        rows, columns = _backend.positions(sq < close * (A.sq_norms[:, None] + B.sq_norms))
+    # "<=": two rows at the very centre have norms, and a distance, of exactly 0
+    if _backend.holds(sq.min() <= close * (A.sq_norms.max() + B.sq_norms.max())):
+        rows, columns = _backend.positions(sq <= close * (A.sq_norms[:, None] + B.sq_norms))
         row_bytes = 4 * A.values.shape[1] * sq.element_size()
         for part in _backend.blocks(len(rows), row_bytes, sq.device):
             r, c = rows[part], columns[part]

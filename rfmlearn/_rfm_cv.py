@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Recursive Feature Machines that choose their own parameters by cross-validation."""
+
+import numpy as np
+from joblib import delayed
+
+from rfmlearn._calibration import fit_temperature, probabilities
+from rfmlearn._rfm import RFMClassifier, RFMRegressor
+from rfmlearn._search import last_scores
+from rfmlearn._selection import BaseRFMCV
+from rfmlearn._tasks import ClassifierTask, RegressorTask
+
+
+class RFMRegressorCV(RegressorTask, BaseRFMCV):
+    """Recursive Feature Machine regression with built-in choice of its parameters.
+
+    Cross-validates bandwidth, ridge, kind of metric and number of updates together, then
+    fits the best on all rows.
+
+    Parameters
+    ----------
+    kernels : str, Kernel or sequence of them, default=("laplace",)
+        Kernels to try (see `RFMRegressor`).
+    bandwidths : float or sequence of float, default=(0.5, 1.0, 2.0)
+        Bandwidths to try: factors of the root mean square distance with
+        ``bandwidth_mode="adaptive"``, lengths with "constant".
+    alphas : float or sequence of float, default=(1e-3, 1e-2, 1e-1, 1.0, 10.0)
+        Ridges to try.
+    diag : bool or sequence of bool, default=(False, True)
+        Kinds of metric to try, full and diagonal.
+    bandwidth_mode : {"adaptive", "constant"}, default="adaptive"
+        Whether the bandwidth follows the metric.
+    max_iter : int, default=5
+        Iterates 0 to `max_iter` are tried; 0 is kernel ridge regression.
+    agop_alpha : float, default=1e-3
+        Ridge of the fits along the way, whose AGOP is taken. That it is the same for all
+        `alphas` is what lets them share one recursion. None takes the largest of `alphas`.
+    agop_power : float, default=1.0
+        ``M = AGOP^agop_power``.
+    matrix_scaling : {"spectral", "trace"} or None, default="spectral"
+        Scale M to a largest eigenvalue of 1, to trace n_features, or leave it.
+    center_gradients : bool, default=False
+        Subtract the mean gradient of each output before the outer product.
+    n_agop_samples : int, default=None
+        Take each AGOP over that many random training rows; None takes all.
+    solver : {"auto", "cholesky"}, default="auto"
+        How the kernel systems are solved.
+    cv : int, splitter or iterable of splits, default=None
+        None takes 5 shuffled folds up to 5,000 rows, and one random split with a fifth held out
+        beyond. Otherwise as in `GridSearchCV`.
+    scoring : str or callable, default=None
+        None is minus the mean squared error of the outputs. Otherwise a scorer as
+        in `GridSearchCV`; a named one is given the sample weights.
+    refit : bool, default=True
+        Fit the best parameters on all rows. Without it there is only `cv_results_`.
+    n_jobs : int, default=None
+        Number of joblib workers over recursions (one for each fold, kernel, bandwidth and
+        kind of metric).
+    device : str, default="cpu"
+        As in `RFMRegressor`.
+    random_state : int, RandomState instance or None, default=None
+        For the default splits and for `n_agop_samples`.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``; among equals the
+        one with fewer updates and the larger ridge.
+    best_iter_ : int
+        Its iterate.
+    best_score_ : float
+        Its mean score over the splits.
+    best_index_ : int
+        Its row in `cv_results_`.
+    cv_results_ : dict of ndarray
+        One row a candidate, as in `GridSearchCV`: ``params``, ``param_*``,
+        ``split*_test_score``, ``mean_test_score``, ``std_test_score``, ``rank_test_score``.
+    n_iter_ : int
+        Number of updates made in each recursion: `max_iter`.
+    n_splits_ : int
+        Number of splits.
+
+    See Also
+    --------
+    RFMRegressor : One set of parameters. The refitted estimator has all its attributes and
+        methods.
+
+    Notes
+    -----
+    Choosing the iterate by the leave-one-out error of the final fit would be optimistic,
+    because the metric has seen every label. Here the whole path is cross-validated: for
+    each split one recursion on its training rows yields all iterates, and each iterate one
+    kernel matrix that serves all ridges.
+
+    Examples
+    --------
+    >>> from rfmlearn import RFMRegressorCV
+    >>> from rfmlearn.datasets import make_multi_index
+    >>> X, y, _ = make_multi_index(200, 6, random_state=0)
+    >>> model = RFMRegressorCV(bandwidths=1.0, max_iter=3, random_state=0).fit(X, y)
+    >>> model.best_params_["max_iter"] > 0
+    True
+    """
+
+    _plain_class = RFMRegressor
+
+
+class RFMClassifierCV(ClassifierTask, BaseRFMCV):
+    """Recursive Feature Machine classification with built-in choice of its parameters.
+
+    Cross-validates bandwidth, ridge, kind of metric and number of updates together, fits
+    the best on all rows, and calibrates its probabilities on the held-out scores.
+
+    Parameters
+    ----------
+    kernels : str, Kernel or sequence of them, default=("laplace",)
+        Kernels to try (see `RFMClassifier`).
+    bandwidths : float or sequence of float, default=(0.5, 1.0, 2.0)
+        Bandwidths to try: factors of the root mean square distance with
+        ``bandwidth_mode="adaptive"``, lengths with "constant".
+    alphas : float or sequence of float, default=(1e-3, 1e-2, 1e-1, 1.0, 10.0)
+        Ridges to try.
+    diag : bool or sequence of bool, default=(False, True)
+        Kinds of metric to try, full and diagonal.
+    bandwidth_mode : {"adaptive", "constant"}, default="adaptive"
+        Whether the bandwidth follows the metric.
+    max_iter : int, default=5
+        Iterates 0 to `max_iter` are tried; 0 is kernel ridge regression.
+    agop_alpha : float, default=1e-3
+        Ridge of the fits along the way, whose AGOP is taken. That it is the same for all
+        `alphas` is what lets them share one recursion. None takes the largest of `alphas`.
+    agop_power : float, default=1.0
+        ``M = AGOP^agop_power``.
+    matrix_scaling : {"spectral", "trace"} or None, default="spectral"
+        Scale M to a largest eigenvalue of 1, to trace n_features, or leave it.
+    center_gradients : bool, default=False
+        Subtract the mean gradient of each output before the outer product.
+    n_agop_samples : int, default=None
+        Take each AGOP over that many random training rows; None takes all.
+    solver : {"auto", "cholesky"}, default="auto"
+        How the kernel systems are solved.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; they multiply the sample weights.
+    cv : int, splitter or iterable of splits, default=None
+        None takes 5 stratified shuffled folds up to 5,000 rows, and one random split with
+        a fifth held out beyond. Otherwise as in `GridSearchCV`.
+    scoring : str or callable, default=None
+        None is minus the mean squared error of the outputs,
+        which chooses better than the accuracy. Otherwise a scorer as
+        in `GridSearchCV`; a named one is given the sample weights.
+    refit : bool, default=True
+        Fit the best parameters on all rows. Without it there is only `cv_results_`.
+    n_jobs : int, default=None
+        Number of joblib workers over recursions (one for each fold, kernel, bandwidth and
+        kind of metric).
+    device : str, default="cpu"
+        As in `RFMClassifier`.
+    random_state : int, RandomState instance or None, default=None
+        For the default splits and for `n_agop_samples`.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``; among equals the
+        one with fewer updates and the larger ridge.
+    best_iter_ : int
+        Its iterate.
+    best_score_ : float
+        Its mean score over the splits.
+    best_index_ : int
+        Its row in `cv_results_`.
+    cv_results_ : dict of ndarray
+        One row a candidate, as in `GridSearchCV`: ``params``, ``param_*``,
+        ``split*_test_score``, ``mean_test_score``, ``std_test_score``, ``rank_test_score``.
+    n_iter_ : int
+        Number of updates made in each recursion: `max_iter`.
+    n_splits_ : int
+        Number of splits.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    temperature_ : float
+        Divides the scores in `predict_proba`; fitted to the held-out scores of the best
+        parameters.
+
+    See Also
+    --------
+    RFMClassifier : One set of parameters. The refitted estimator has all its attributes and
+        methods.
+
+    Notes
+    -----
+    Choosing the iterate by the leave-one-out error of the final fit would be optimistic,
+    because the metric has seen every label. Here the whole path is cross-validated: for
+    each split one recursion on its training rows yields all iterates, and each iterate one
+    kernel matrix that serves all ridges.
+
+    `predict_proba` is a softmax whose one parameter, the temperature, is fitted to held-out
+    scores (C. Guo et al., ICML 2017). It agrees with `predict`.
+
+    Examples
+    --------
+    >>> from rfmlearn import RFMClassifierCV
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = RFMClassifierCV(bandwidths=1.0, max_iter=2, random_state=0).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    """
+
+    _plain_class = RFMClassifier
+    _parameter_constraints = {
+        **BaseRFMCV._parameter_constraints,
+        "class_weight": RFMClassifier._parameter_constraints["class_weight"],
+    }
+
+    def __init__(
+        self,
+        kernels=("laplace",),
+        *,
+        bandwidths=(0.5, 1.0, 2.0),
+        alphas=(1e-3, 1e-2, 1e-1, 1.0, 10.0),
+        diag=(False, True),
+        bandwidth_mode="adaptive",
+        max_iter=5,
+        agop_alpha=1e-3,
+        agop_power=1.0,
+        matrix_scaling="spectral",
+        center_gradients=False,
+        n_agop_samples=None,
+        solver="auto",
+        class_weight=None,
+        cv=None,
+        scoring=None,
+        refit=True,
+        n_jobs=None,
+        device="cpu",
+        random_state=None,
+    ):
+        super().__init__(
+            kernels,
+            bandwidths=bandwidths,
+            alphas=alphas,
+            diag=diag,
+            bandwidth_mode=bandwidth_mode,
+            max_iter=max_iter,
+            agop_alpha=agop_alpha,
+            agop_power=agop_power,
+            matrix_scaling=matrix_scaling,
+            center_gradients=center_gradients,
+            n_agop_samples=n_agop_samples,
+            solver=solver,
+            cv=cv,
+            scoring=scoring,
+            refit=refit,
+            n_jobs=n_jobs,
+            device=device,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    def _calibrate(self, best, folds, target, parallel):
+        """Return the temperature fitted to the held-out scores of the chosen parameters."""
+        best = dict(best)
+        path = self._path(alphas=(best.pop("alpha"),), **best)
+        scores = parallel(delayed(last_scores)(path, train, test) for train, test in folds)
+        F = np.concatenate(scores)
+        codes = target.encoder.transform(np.concatenate([test.y for _, test in folds]))
+        weight = np.concatenate([test.weight for _, test in folds])
+        temperature = fit_temperature(F[:, 0] if F.shape[1] == 1 else F, codes, weight)
+        return {"temperature_": temperature}
+
+    def predict_proba(self, X):
+        """Return calibrated probabilities: softmax of the scores over `temperature_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns are in the order of `classes_`.
+        """
+        return probabilities(self._scores(X), self.temperature_)

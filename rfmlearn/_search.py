@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scoring whole paths: one recursion gives every iterate at every ridge.
+
+A recursion on the training rows of a fold yields its iterates one by one. Each has one kernel
+matrix, which serves all ridges (one Cholesky factor each: an eigendecomposition, which would
+serve them all at once, takes as long as 12 to 24 factors), and one kernel matrix with the test
+rows, which serves the predictions of all ridges in one product.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.base import clone
+
+from rfmlearn import _backend
+from rfmlearn._recursion import recursive_features
+from rfmlearn._targets import centre
+from rfmlearn.kernels import resolve_kernel
+from rfmlearn.solvers import resolve_solver
+
+
+@dataclass(frozen=True)
+class Rowset:
+    """Rows of one side of a split.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Rows.
+    y : ndarray of shape (n,) or (n, c)
+        Targets as they came.
+    Y : ndarray of shape (n, c)
+        Target matrix.
+    weight : ndarray of shape (n,)
+        Row weights.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    Y: np.ndarray
+    weight: np.ndarray
+
+    def take(self, index):
+        """Return those rows that have weight."""
+        index = np.asarray(index)
+        if index.dtype == bool:
+            index = np.flatnonzero(index)
+        index = index[self.weight[index] > 0]
+        return Rowset(self.X[index], self.y[index], self.Y[index], self.weight[index])
+
+
+@dataclass(frozen=True)
+class Path:
+    """One recursion: all that it needs but the data.
+
+    Attributes
+    ----------
+    kernel : str or Kernel
+        Kernel.
+    bandwidth : float
+        Factor, or length.
+    diag : bool
+        Diagonal metric.
+    alphas : tuple of float
+        Ridges, distinct.
+    max_iter : int
+        Last iterate.
+    options : dict
+        Further arguments of `recursive_features`.
+    solver, device : str
+        As of the estimator.
+    """
+
+    kernel: object
+    bandwidth: float
+    diag: bool
+    alphas: tuple
+    max_iter: int
+    options: dict = field(default_factory=dict)
+    solver: str = "auto"
+    device: str = "cpu"
+
+    def scores(self, train, queries):
+        """Yield, for each iterate, the outputs at further rows for each ridge.
+
+        Parameters
+        ----------
+        train : Rowset
+            Rows to fit.
+        queries : ndarray of shape (m, d)
+            Rows to predict.
+
+        Yields
+        ------
+        ndarray of shape (n_alphas, m, c)
+            In the units of the target matrix. An iteration that ended early, because an
+            AGOP was 0, repeats its last iterate.
+        """
+        device = _backend.resolve_device(self.device)
+        kernel = resolve_kernel(self.kernel)
+        dtype = train.X.dtype
+        targets = centre(train.Y, train.weight, rescale=self.options.get("scaling") is not None)
+
+        def tensor(array):
+            return _backend.to_tensor(np.ascontiguousarray(array, dtype=dtype), device)
+
+        states = recursive_features(
+            tensor(train.X),
+            tensor(targets.matrix),
+            kernel=kernel,
+            solver=resolve_solver(self.solver),
+            bandwidth=float(self.bandwidth),
+            alphas=self.alphas,
+            max_iter=self.max_iter,
+            shift=tensor(np.median(train.X, axis=0)) if kernel.translation_invariant else None,
+            weight=tensor(train.weight) if np.any(train.weight != 1) else None,
+            diag=self.diag,
+            **self.options,
+        )
+        outputs = None
+        for _ in range(self.max_iter + 1):
+            state = next(states, None)
+            if state is not None:
+                F = _backend.to_numpy(state.predictor.scores(queries)).astype(np.float64)
+                F = F.reshape(len(queries), len(self.alphas), -1).transpose(1, 0, 2)
+                outputs = F * targets.scale + targets.intercept
+            yield outputs
+
+
+def squared_error_scores(path, train, test):
+    """Return minus the weighted mean squared error, (max_iter + 1, n_alphas)."""
+
+    def score(F):
+        return -np.average(((F - test.Y) ** 2).mean(axis=2), axis=1, weights=test.weight)
+
+    return np.array([score(F) for F in path.scores(train, test.X)])
+
+
+def scorer_scores(path, train, test, score):
+    """Return ``score(F, test)`` of each iterate and ridge, (max_iter + 1, n_alphas).
+
+    Parameters
+    ----------
+    path : Path
+        The recursion.
+    train, test : Rowset
+        Both sides of the split.
+    score : callable
+        From outputs (m, c) and their rows to a number, the higher the better.
+
+    Returns
+    -------
+    ndarray of shape (max_iter + 1, n_alphas)
+        The scores.
+    """
+    return np.array([[score(f, test) for f in F] for F in path.scores(train, test.X)])
+
+
+def last_scores(path, train, test):
+    """Return the outputs of the last iterate at the first ridge, (m, c)."""
+    for F in path.scores(train, test.X):
+        last = F[0]
+    return last
+
+
+class OutputScorer:
+    """A scikit-learn scorer of outputs instead of an estimator.
+
+    Parameters
+    ----------
+    model : estimator
+        Unfitted estimator of the task, which turns outputs into predictions.
+    attributes : dict
+        Its fitted attributes, such as `classes_`.
+    scorer : callable
+        From estimator, X and y to a number.
+    weighted : bool
+        Pass the row weights to the scorer.
+    """
+
+    def __init__(self, model, attributes, scorer, weighted):
+        self.model, self.attributes = model, attributes
+        self.scorer, self.weighted = scorer, weighted
+
+    def __call__(self, F, test):
+        """Score the outputs F of shape (m, c) at the rows of `test`."""
+        stub = clone(self.model)
+        outputs = F[:, 0] if F.shape[1] == 1 else F
+        vars(stub).update(self.attributes, _scores=lambda X: outputs)
+        weights = {"sample_weight": test.weight} if self.weighted else {}
+        return self.scorer(stub, test.X, test.y, **weights)

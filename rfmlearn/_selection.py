@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Choosing the parameters of a kernel machine by cross-validation of whole paths."""
+
+import warnings
+from functools import partial
+from itertools import product
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.stats import rankdata
+from sklearn.base import is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import (
+    KFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    check_cv,
+)
+from sklearn.utils import check_random_state
+
+from rfmlearn import _backend
+from rfmlearn._base import (
+    BaseKernelMachine,
+    Interval,
+    Real,
+    StrOptions,
+    _fit_context,
+    draw_seed,
+)
+from rfmlearn._search import OutputScorer, Path, Rowset, scorer_scores, squared_error_scores
+from rfmlearn.kernels import KERNELS, Kernel
+from rfmlearn.solvers import resolve_solver
+
+# Up to here the default is five folds; beyond, one split is precise enough and five times
+# as fast.
+MAX_ROWS_FOR_FOLDS = 5000
+
+_SHARED = (
+    "bandwidth_mode",
+    "max_iter",
+    "agop_alpha",
+    "agop_power",
+    "matrix_scaling",
+    "center_gradients",
+    "n_agop_samples",
+    "solver",
+    "device",
+    "random_state",
+)
+
+
+class BaseRFMCV(BaseKernelMachine):
+    """Selection over whole paths, then one fit on all rows.
+
+    A subclass adds a task and names the estimator of one set of parameters in
+    `_plain_class`.
+    """
+
+    _parameter_constraints = {
+        "kernels": [StrOptions(set(KERNELS)), Kernel, "array-like"],
+        "bandwidths": [Interval(Real, 0, None, closed="neither"), "array-like"],
+        "alphas": [Interval(Real, 0, None, closed="left"), "array-like"],
+        "diag": ["boolean", "array-like"],
+        **{name: BaseKernelMachine._parameter_constraints[name] for name in _SHARED},
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "refit": ["boolean"],
+        "n_jobs": [int, None],
+    }
+
+    def __init__(
+        self,
+        kernels=("laplace",),
+        *,
+        bandwidths=(0.5, 1.0, 2.0),
+        alphas=(1e-3, 1e-2, 1e-1, 1.0, 10.0),
+        diag=(False, True),
+        bandwidth_mode="adaptive",
+        max_iter=5,
+        agop_alpha=1e-3,
+        agop_power=1.0,
+        matrix_scaling="spectral",
+        center_gradients=False,
+        n_agop_samples=None,
+        solver="auto",
+        cv=None,
+        scoring=None,
+        refit=True,
+        n_jobs=None,
+        device="cpu",
+        random_state=None,
+    ):
+        self.kernels = kernels
+        self.bandwidths = bandwidths
+        self.alphas = alphas
+        self.diag = diag
+        self.bandwidth_mode = bandwidth_mode
+        self.max_iter = max_iter
+        self.agop_alpha = agop_alpha
+        self.agop_power = agop_power
+        self.matrix_scaling = matrix_scaling
+        self.center_gradients = center_gradients
+        self.n_agop_samples = n_agop_samples
+        self.solver = solver
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Choose the parameters by cross-validation, then fit on all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows. float32 stays float32; everything else becomes float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; class labels, one per row, for a classifier.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, in the fits and in the scores of held-out rows.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or the data cannot be used (see `RFMRegressor.fit`), a split
+            leaves one side without rows, or there are fewer than two rows.
+        MemoryError
+            If the kernel matrix does not fit into what is free.
+        """
+        context = self._init_callback_context(max_subtasks=2)
+        context.call_on_fit_task_begin(estimator=self)
+        device = _backend.resolve_device(self.device)
+        X, y = self._check(X, y, reset=True)
+        target = self._target().fit(y)
+        rows = Rowset(X, y, target.encode(y), self._row_weights(sample_weight, X, y))
+        folds = [(rows.take(train), rows.take(test)) for train, test in self._splits(X, y)]
+        if not all(len(side.X) for fold in folds for side in fold):
+            raise ValueError("cv gives a split one side of which has no row of positive weight.")
+        paths = self._paths()
+        n, itemsize = max(len(train.X) for train, _ in folds), X.dtype.itemsize
+        one_fit = n * n * itemsize + resolve_solver(self.solver).memory(n, itemsize)
+        parallel = Parallel(n_jobs=self.n_jobs)
+        select = context.subcontext("select").call_on_fit_task_begin(estimator=self)
+        with _backend.memory_guard(n, one_fit, device):
+            score = self._fold_score(target, weighted=sample_weight is not None)
+            scores = parallel(
+                delayed(score)(path, train, test) for path, (train, test) in product(paths, folds)
+            )
+        select.call_on_fit_task_end(estimator=self)
+        fitted = self._results(paths, np.reshape(scores, (len(paths), len(folds), -1)))
+        if self.refit:
+            refit = context.subcontext("refit").call_on_fit_task_begin(estimator=self)
+            model = self._plain(**fitted["best_params_"])
+            with refit.propagate_callback_context(model):
+                model.fit(X, y, sample_weight)
+            refit.call_on_fit_task_end(estimator=self)
+            skip = {"n_features_in_", "n_iter_", *model.get_params()}
+            fitted.update((k, v) for k, v in vars(model).items() if k not in skip)
+            fitted.update(self._calibrate(fitted["best_params_"], folds, target, parallel))
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        context.call_on_fit_task_end(estimator=self)
+        return self
+
+    def _splits(self, X, y):
+        """Return the splits as a list, by the user's `cv` or by the automatic rule."""
+        classes = is_classifier(self)
+        if self.cv is not None:
+            return list(check_cv(self.cv, y, classifier=classes).split(X, y))
+        n, seed = len(X), {"random_state": self.random_state}
+        if n < 2:
+            raise ValueError(f"n_samples={n}: cross-validation needs at least two rows.")
+        if n > MAX_ROWS_FOR_FOLDS:
+            splitter = StratifiedShuffleSplit if classes else ShuffleSplit
+            return list(splitter(1, test_size=0.2, **seed).split(X, y))
+        if not classes:
+            return list(KFold(min(5, n), shuffle=True, **seed).split(X))
+        # classes smaller than the number of folds are spread as far as they go
+        largest = np.unique(y, return_counts=True)[1].max()
+        splitter = StratifiedKFold(int(np.clip(largest, 2, 5)), shuffle=True, **seed)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            return list(splitter.split(X, y))
+
+    def _plain(self, **parameters):
+        """Return the plain estimator with these parameters."""
+        shared = {name: getattr(self, name) for name in _SHARED}
+        if hasattr(self, "class_weight"):
+            shared["class_weight"] = self.class_weight
+        return self._plain_class(**{**shared, **parameters})
+
+    def _path(self, kernel, bandwidth, diag, alphas, max_iter):
+        """Return one recursion; its random rows are those of the plain estimator."""
+        options = {
+            "adaptive": self.bandwidth_mode == "adaptive",
+            "agop_alpha": None if self.agop_alpha is None else float(self.agop_alpha),
+            "power": float(self.agop_power),
+            "scaling": self.matrix_scaling,
+            "center": self.center_gradients,
+            "n_samples": self.n_agop_samples,
+            "seed": draw_seed(check_random_state(self.random_state)),
+        }
+        return Path(kernel, bandwidth, diag, alphas, max_iter, options, self.solver, self.device)
+
+    def _paths(self):
+        """Return the recursions to run, in the order of `cv_results_`."""
+        kernels = [self.kernels] if isinstance(self.kernels, str | Kernel) else self.kernels
+        alphas = np.atleast_1d(np.asarray(self.alphas, dtype=float))
+        # from the largest on, so that among equals the smoothest comes first
+        alphas = tuple(float(alpha) for alpha in np.unique(alphas)[::-1])
+        paths = []
+        for kernel, bandwidth, diag in product(
+            kernels, np.atleast_1d(self.bandwidths), np.atleast_1d(self.diag)
+        ):
+            bandwidth, diag = float(bandwidth), bool(diag)
+            for alpha in alphas:  # each value must be one that the plain estimator takes
+                plain = self._plain(kernel=kernel, bandwidth=bandwidth, diag=diag, alpha=alpha)
+                plain._validate_params()
+            paths.append(self._path(kernel, bandwidth, diag, alphas, self.max_iter))
+        if not paths or not alphas:
+            raise ValueError("kernels, bandwidths, alphas and diag must each hold a value.")
+        return paths
+
+    def _fold_score(self, target, weighted):
+        """Return the function that scores a path on one fold."""
+        if self.scoring is None:
+            return squared_error_scores
+        model = self._plain()
+        score = OutputScorer(
+            model, self._task_attributes(target), check_scoring(model, self.scoring), weighted
+        )
+        return partial(scorer_scores, score=score)
+
+    def _results(self, paths, scores):
+        """Return `cv_results_` and the best of them; scores (paths, folds, candidates)."""
+        grid = [
+            {
+                "kernel": path.kernel,
+                "bandwidth": path.bandwidth,
+                "diag": path.diag,
+                "max_iter": iterate,
+                "alpha": alpha,
+            }
+            for path in paths
+            for iterate in range(self.max_iter + 1)
+            for alpha in path.alphas
+        ]
+        scores = scores.transpose(0, 2, 1).reshape(len(grid), -1)
+        mean = scores.mean(axis=1)
+        if np.isnan(mean).all():
+            raise ValueError("The scores of all candidates are NaN.")
+        best = int(np.nanargmax(mean))
+        results = {"params": grid}
+        for name in grid[0]:
+            values = [candidate[name] for candidate in grid]
+            column = np.empty(len(grid), dtype=object) if name == "kernel" else np.array(values)
+            column[:] = values
+            results[f"param_{name}"] = column
+        results.update((f"split{k}_test_score", scores[:, k]) for k in range(scores.shape[1]))
+        results["mean_test_score"] = mean
+        results["std_test_score"] = scores.std(axis=1)
+        worst = np.nan_to_num(-mean, nan=np.inf)
+        results["rank_test_score"] = rankdata(worst, method="min").astype(np.int32)
+        return {
+            "cv_results_": results,
+            "best_index_": best,
+            "best_params_": grid[best],
+            "best_score_": float(mean[best]),
+            "best_iter_": grid[best]["max_iter"],
+            "n_iter_": self.max_iter,
+            "n_splits_": scores.shape[1],
+        }
+
+    def _calibrate(self, best, folds, target, parallel):
+        """Return what a classifier learns of its held-out scores; nothing here."""
+        return {}

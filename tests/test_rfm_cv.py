@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The estimators that choose for themselves: same choice as a grid search, honest scores."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneGroupOut,
+    StratifiedKFold,
+)
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from rfmlearn import RFMClassifier, RFMClassifierCV, RFMRegressor, RFMRegressorCV, _selection
+from rfmlearn._calibration import fit_temperature, probabilities
+from rfmlearn.kernels import PowerExponential
+
+SMALL = {"bandwidths": (0.5, 2.0), "alphas": (1e-3, 0.1, 10.0), "max_iter": 2, "random_state": 0}
+GRID = {
+    "bandwidth": [0.5, 2.0],
+    "diag": [False, True],
+    "max_iter": [0, 1, 2],
+    "alpha": [10.0, 0.1, 1e-3],
+}
+
+
+def data(n=90, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=n)
+
+
+def classes(n=90, k=3, seed=0):
+    X, y = data(n, seed=seed)
+    return X, np.array(["a", "b", "c"])[np.digitize(y, [-0.5, 0.5] if k == 3 else [0.0])]
+
+
+@parametrize_with_checks(
+    [
+        RFMRegressorCV(bandwidths=1.0, alphas=(0.01, 1.0), max_iter=1, cv=3),
+        RFMClassifierCV(bandwidths=1.0, alphas=(0.01, 1.0), diag=False, max_iter=1, cv=2),
+    ]
+)
+def test_check_estimator(estimator, check):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        check(estimator)
+
+
+def by_params(results):
+    """Return the split scores of each candidate, keyed by its parameters."""
+    splits = sorted(key for key in results if key.startswith("split"))
+    return {
+        tuple(float(params[name]) for name in GRID): [results[key][i] for key in splits]
+        for i, params in enumerate(results["params"])
+    }
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error"])
+def test_a_regressor_scores_and_chooses_like_a_grid_search(scoring):
+    X, y = data()
+    cv = KFold(3, shuffle=True, random_state=1)
+    ours = RFMRegressorCV(**SMALL, cv=cv, scoring=scoring).fit(X, y)
+    grid = GridSearchCV(
+        RFMRegressor(agop_alpha=1e-3), GRID, cv=cv, scoring=scoring or "neg_mean_squared_error"
+    ).fit(X, y)
+    a, b = by_params(ours.cv_results_), by_params(grid.cv_results_)
+    assert a.keys() == b.keys()
+    for key, scores in a.items():
+        np.testing.assert_allclose(scores, b[key], rtol=1e-6)
+    assert {name: ours.best_params_[name] for name in GRID} == grid.best_params_
+    np.testing.assert_allclose(ours.best_score_, grid.best_score_, rtol=1e-6)
+    Q, _ = data(seed=5)
+    np.testing.assert_allclose(ours.predict(Q), grid.predict(Q), rtol=1e-6, atol=1e-9)
+    assert ours.cv_results_["rank_test_score"][ours.best_index_] == 1
+    assert ours.n_splits_ == 3
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "roc_auc_ovr"])
+def test_a_classifier_scores_like_a_grid_search(k, scoring):
+    X, y = classes(k=k)
+    cv = StratifiedKFold(3)
+    with warnings.catch_warnings():
+        # the plain estimator's probabilities can be exactly 0
+        warnings.simplefilter("ignore")
+        ours = RFMClassifierCV(**SMALL, cv=cv, scoring=scoring).fit(X, y)
+        plain = RFMClassifier(agop_alpha=1e-3)
+        grid = GridSearchCV(plain, GRID, cv=cv, scoring=scoring).fit(X, y)
+    a, b = by_params(ours.cv_results_), by_params(grid.cv_results_)
+    for key, scores in a.items():
+        np.testing.assert_allclose(scores, b[key], rtol=1e-6, atol=1e-12)
+
+
+def test_the_default_score_of_a_classifier_is_the_squared_error_of_its_outputs():
+    X, y = classes()
+    train, test = np.arange(60), np.arange(60, 90)
+    ours = RFMClassifierCV(**SMALL, cv=[(train, test)]).fit(X, y)
+    for params, score in zip(
+        ours.cv_results_["params"], ours.cv_results_["mean_test_score"], strict=True
+    ):
+        model = RFMClassifier(agop_alpha=1e-3, **params).fit(X[train], y[train])
+        truth = (y[test][:, None] == model.classes_).astype(float)
+        error = mean_squared_error(truth, model.decision_function(X[test]))
+        np.testing.assert_allclose(score, -error, rtol=1e-6)
+
+
+def test_weights_count_in_fits_scores_and_temperature():
+    X, y = classes(60)
+    w = np.random.default_rng(1).integers(0, 4, 60)
+    groups = np.arange(60) % 3
+    repeated = [np.repeat(a, w, axis=0) for a in (X, y, groups)]
+
+    def splits(X, groups):
+        return list(LeaveOneGroupOut().split(X, groups=groups))
+
+    a = RFMClassifierCV(**SMALL, cv=splits(X, groups)).fit(X, y, sample_weight=w)
+    b = RFMClassifierCV(**SMALL, cv=splits(repeated[0], repeated[2])).fit(*repeated[:2])
+    np.testing.assert_allclose(
+        a.cv_results_["mean_test_score"], b.cv_results_["mean_test_score"], rtol=1e-7
+    )
+    assert a.best_params_ == b.best_params_
+    np.testing.assert_allclose(a.temperature_, b.temperature_, rtol=1e-5)
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), rtol=1e-4)
+
+
+def test_random_gradient_rows_are_those_of_the_plain_estimator():
+    X, y = data()
+    split = [(np.arange(60), np.arange(60, 90))]
+    options = {"n_agop_samples": 20, "random_state": 7, "max_iter": 2}
+    ours = RFMRegressorCV(bandwidths=1.0, alphas=0.1, diag=False, cv=split, **options).fit(X, y)
+    plain = RFMRegressor(alpha=0.1, agop_alpha=1e-3, **options).fit(X[:60], y[:60])
+    error = mean_squared_error(y[60:], plain.predict(X[60:]))
+    np.testing.assert_allclose(ours.cv_results_["mean_test_score"][-1], -error, rtol=1e-6)
+
+
+def test_the_result_has_everything_of_the_plain_estimator():
+    X, y = classes()
+    ours = RFMClassifierCV(**SMALL).fit(X, y)
+    plain = RFMClassifier(agop_alpha=1e-3, **ours.best_params_).fit(X, y)
+    assert {n for n in vars(plain) if n.endswith("_")} <= set(vars(ours))
+    np.testing.assert_array_equal(ours.predict(X), plain.predict(X))
+    np.testing.assert_array_equal(ours.feature_matrix_, plain.feature_matrix_)
+    np.testing.assert_array_equal(ours.transform(X), plain.transform(X))
+    np.testing.assert_array_equal(ours.input_gradients(X), plain.input_gradients(X))
+    assert ours.best_iter_ == ours.best_params_["max_iter"] == plain.n_iter_
+    assert ours.n_iter_ == 2
+
+
+def test_workers_change_nothing():
+    X, y = data()
+    one = RFMRegressorCV(**SMALL).fit(X, y)
+    two = RFMRegressorCV(**SMALL, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(
+        one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"]
+    )
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+def test_the_automatic_splits(monkeypatch):
+    X, y = classes(30)
+    assert RFMClassifierCV(**SMALL).fit(X, y).n_splits_ == 5
+    few = np.array(["a"] * 3 + ["b"] * 3)  # no class has five rows
+    assert RFMClassifierCV(**SMALL).fit(X[:6], few).n_splits_ == 3
+    rare = np.array(["a"] * 29 + ["b"])  # nor does the rarest
+    assert RFMClassifierCV(**SMALL).fit(X, rare).n_splits_ == 5
+    assert RFMRegressorCV(**SMALL).fit(X[:3], [1.0, 2.0, 3.0]).n_splits_ == 3
+    monkeypatch.setattr(_selection, "MAX_ROWS_FOR_FOLDS", 29)
+    for model, target in ((RFMClassifierCV, y), (RFMRegressorCV, X[:, 0])):
+        large = model(**SMALL).fit(X, target)
+        assert large.n_splits_ == 1
+        assert len(large.X_fit_) == 30
+
+
+def test_without_refit_there_are_only_results():
+    from sklearn.exceptions import NotFittedError
+
+    X, y = data(40)
+    model = RFMRegressorCV(**SMALL, refit=False).fit(X, y)
+    assert len(model.cv_results_["params"]) == 2 * 2 * 3 * 3
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_kernels_may_be_names_objects_or_one_of_them():
+    X, y = data(40)
+    both = RFMRegressorCV(("gaussian", PowerExponential(0.7)), **SMALL).fit(X, y)
+    assert set(map(str, both.cv_results_["param_kernel"])) == {
+        "gaussian",
+        "PowerExponential(exponent=0.7)",
+    }
+    one = RFMRegressorCV("gaussian", **SMALL).fit(X, y)
+    half = len(both.cv_results_["params"]) // 2
+    np.testing.assert_array_equal(
+        both.cv_results_["mean_test_score"][:half], one.cv_results_["mean_test_score"]
+    )
+
+
+def test_a_constant_target_keeps_the_simplest_candidate():
+    X, _ = data(30)
+    model = RFMRegressorCV(**SMALL).fit(X, np.full(30, 2.5))
+    assert model.best_iter_ == 0
+    assert model.best_params_["alpha"] == 10.0
+    np.testing.assert_array_equal(model.predict(X), 2.5)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kernels": "sigmoid"}, "'kernels' parameter"),
+        ({"kernels": ["laplace", "sigmoid"]}, "'kernel' parameter .* Got 'sigmoid'"),
+        ({"bandwidths": [1.0, 0.0]}, "'bandwidth' parameter"),
+        ({"alphas": [1.0, -1.0]}, "'alpha' parameter"),
+        ({"alphas": []}, "must each hold a value"),
+        ({"kernels": []}, "must each hold a value"),
+        ({"max_iter": -1}, "'max_iter' parameter"),
+        ({"cv": 1}, "at least one|n_splits"),
+        ({"scoring": "r3"}, "r3"),
+        ({"device": "gpu"}, "device='gpu'"),
+    ],
+)
+def test_bad_grids_are_refused_before_any_work(parameters, message):
+    X, y = data(20)
+    with pytest.raises(ValueError, match=message):
+        RFMRegressorCV(**parameters).fit(X, y)
+
+
+def test_splits_without_weight_on_one_side_are_refused():
+    X, y = data(20)
+    w = np.r_[np.zeros(10), np.ones(10)]
+    model = RFMRegressorCV(cv=[(np.arange(10), np.arange(10, 20))])
+    with pytest.raises(ValueError, match="no row of positive weight"):
+        model.fit(X, y, sample_weight=w)
+    with pytest.raises(ValueError, match="n_samples=1"):
+        RFMRegressorCV().fit(X[:1], y[:1])
+
+
+def test_the_temperature_minimises_the_log_loss_of_held_out_scores():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(4000, 3))
+    P = probabilities(scores, 0.4)
+    codes = np.array([rng.choice(3, p=p) for p in P])
+    # labels drawn at temperature 0.4 give it back, within 3 standard errors or so
+    assert 0.37 < fit_temperature(scores, codes, np.ones(4000)) < 0.43
+    binary = rng.normal(size=4000)
+    codes = (rng.uniform(size=4000) < probabilities(binary, 0.4)[:, 1]).astype(int)
+    assert 0.35 < fit_temperature(binary, codes, np.ones(4000)) < 0.45
+    np.testing.assert_allclose(probabilities(binary, 0.4)[:, 1], 1 / (1 + np.exp(-binary / 0.4)))
+
+
+def test_separated_scores_keep_a_positive_temperature():
+    scores = np.r_[-np.ones(20), np.ones(20)]
+    T = fit_temperature(scores, (scores > 0).astype(int), np.ones(40))
+    # Platt's rule with 40 rows: the true class gets 41 / 42, so exp(1 / T) = 41
+    np.testing.assert_allclose(T, 1 / np.log(41), rtol=1e-5)
+
+
+def test_probabilities_are_better_than_those_of_the_plain_estimator():
+    X, y = classes(300)
+    Q, q = classes(600, seed=1)
+    ours = RFMClassifierCV(**SMALL).fit(X, y)
+    P = ours.predict_proba(Q)
+    np.testing.assert_allclose(P.sum(1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(ours.classes_[P.argmax(1)], ours.predict(Q))
+    prior = np.mean([[label == c for c in ours.classes_] for label in y], axis=0)
+    assert log_loss(q, P) < log_loss(q, np.tile(prior, (600, 1)))
+    plain = np.clip(RFMClassifier().fit(X, y).predict_proba(Q), 1e-6, 1)
+    assert log_loss(q, P) < log_loss(q, plain / plain.sum(1, keepdims=True))
+
+
+def test_callbacks_reach_the_refit(capsys):
+    from sklearn.callback import ProgressBar
+
+    X, y = data(40)
+    model = RFMRegressorCV(**SMALL).set_callbacks(ProgressBar())
+    model.fit(X, y)
+    assert "refit" in capsys.readouterr().out
+
+
+def test_the_choice_is_made_by_cross_validation_of_the_whole_path():
+    # pure noise: the metric overfits what it has seen, and held-out rows tell. The mean of
+    # 120 squared errors has a relative standard deviation of sqrt(2 / 120) = 0.13; three of
+    # them leave room for the choice of the best candidate.
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 8)), rng.normal(size=120)
+    model = RFMRegressorCV(random_state=0).fit(X, y)
+    assert -model.best_score_ > 0.6 * y.var()
