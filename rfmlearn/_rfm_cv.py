@@ -32,7 +32,7 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
         Whether the bandwidth follows the metric.
     max_iter : int, default=5
         Iterates 0 to `max_iter` are tried; 0 is kernel ridge regression.
-    agop_alpha : float, default=1e-3
+    agop_alpha : float, default=1e-2
         Ridge of the fits along the way, whose AGOP is taken. That it is the same for all
         `alphas` is what lets them share one recursion. None takes the largest of `alphas`.
     agop_power : float, default=1.0
@@ -126,7 +126,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         Whether the bandwidth follows the metric.
     max_iter : int, default=5
         Iterates 0 to `max_iter` are tried; 0 is kernel ridge regression.
-    agop_alpha : float, default=1e-3
+    agop_alpha : float, default=1e-2
         Ridge of the fits along the way, whose AGOP is taken. That it is the same for all
         `alphas` is what lets them share one recursion. None takes the largest of `alphas`.
     agop_power : float, default=1.0
@@ -222,7 +222,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         diag=(False, True),
         bandwidth_mode="adaptive",
         max_iter=5,
-        agop_alpha=1e-3,
+        agop_alpha=1e-2,
         agop_power=1.0,
         matrix_scaling="spectral",
         center_gradients=False,

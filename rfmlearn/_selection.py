@@ -78,7 +78,7 @@ class BaseRFMCV(BaseKernelMachine):
         diag=(False, True),
         bandwidth_mode="adaptive",
         max_iter=5,
-        agop_alpha=1e-3,
+        agop_alpha=1e-2,
         agop_power=1.0,
         matrix_scaling="spectral",
         center_gradients=False,

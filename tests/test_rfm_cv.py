@@ -65,7 +65,7 @@ def test_a_regressor_scores_and_chooses_like_a_grid_search(scoring):
     cv = KFold(3, shuffle=True, random_state=1)
     ours = RFMRegressorCV(**SMALL, cv=cv, scoring=scoring).fit(X, y)
     grid = GridSearchCV(
-        RFMRegressor(agop_alpha=1e-3), GRID, cv=cv, scoring=scoring or "neg_mean_squared_error"
+        RFMRegressor(agop_alpha=1e-2), GRID, cv=cv, scoring=scoring or "neg_mean_squared_error"
     ).fit(X, y)
     a, b = by_params(ours.cv_results_), by_params(grid.cv_results_)
     assert a.keys() == b.keys()
@@ -88,7 +88,7 @@ def test_a_classifier_scores_like_a_grid_search(k, scoring):
         # the plain estimator's probabilities can be exactly 0
         warnings.simplefilter("ignore")
         ours = RFMClassifierCV(**SMALL, cv=cv, scoring=scoring).fit(X, y)
-        plain = RFMClassifier(agop_alpha=1e-3)
+        plain = RFMClassifier(agop_alpha=1e-2)
         grid = GridSearchCV(plain, GRID, cv=cv, scoring=scoring).fit(X, y)
     a, b = by_params(ours.cv_results_), by_params(grid.cv_results_)
     for key, scores in a.items():
@@ -102,7 +102,7 @@ def test_the_default_score_of_a_classifier_is_the_squared_error_of_its_outputs()
     for params, score in zip(
         ours.cv_results_["params"], ours.cv_results_["mean_test_score"], strict=True
     ):
-        model = RFMClassifier(agop_alpha=1e-3, **params).fit(X[train], y[train])
+        model = RFMClassifier(agop_alpha=1e-2, **params).fit(X[train], y[train])
         truth = (y[test][:, None] == model.classes_).astype(float)
         error = mean_squared_error(truth, model.decision_function(X[test]))
         np.testing.assert_allclose(score, -error, rtol=1e-6)
@@ -132,7 +132,7 @@ def test_random_gradient_rows_are_those_of_the_plain_estimator():
     split = [(np.arange(60), np.arange(60, 90))]
     options = {"n_agop_samples": 20, "random_state": 7, "max_iter": 2}
     ours = RFMRegressorCV(bandwidths=1.0, alphas=0.1, diag=False, cv=split, **options).fit(X, y)
-    plain = RFMRegressor(alpha=0.1, agop_alpha=1e-3, **options).fit(X[:60], y[:60])
+    plain = RFMRegressor(alpha=0.1, agop_alpha=1e-2, **options).fit(X[:60], y[:60])
     error = mean_squared_error(y[60:], plain.predict(X[60:]))
     np.testing.assert_allclose(ours.cv_results_["mean_test_score"][-1], -error, rtol=1e-6)
 
@@ -140,7 +140,7 @@ def test_random_gradient_rows_are_those_of_the_plain_estimator():
 def test_the_result_has_everything_of_the_plain_estimator():
     X, y = classes()
     ours = RFMClassifierCV(**SMALL).fit(X, y)
-    plain = RFMClassifier(agop_alpha=1e-3, **ours.best_params_).fit(X, y)
+    plain = RFMClassifier(agop_alpha=1e-2, **ours.best_params_).fit(X, y)
     assert {n for n in vars(plain) if n.endswith("_")} <= set(vars(ours))
     np.testing.assert_array_equal(ours.predict(X), plain.predict(X))
     np.testing.assert_array_equal(ours.feature_matrix_, plain.feature_matrix_)
