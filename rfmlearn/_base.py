@@ -143,7 +143,8 @@ class BaseKernelMachine(
 
         def describe(state, history):
             fitted = self._attributes(state, history, X, targets, flat=target.flat(y))
-            return {**fitted, **self._task_attributes(target), "_kernel": kernel, "_shift": shift}
+            own = {"_kernel": kernel, "_shift": shift, "_total_weight": float(weight.sum())}
+            return {**fitted, **self._task_attributes(target), **own}
 
         n, itemsize = len(X), X.dtype.itemsize
         with _backend.memory_guard(n, n * n * itemsize + solver.memory(n, itemsize), device):

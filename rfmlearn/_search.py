@@ -137,7 +137,7 @@ def squared_error_scores(path, train, test):
 
 
 def scorer_scores(path, train, test, score):
-    """Return ``score(F, test)`` of each iterate and ridge, (max_iter + 1, n_alphas).
+    """Return ``score(F, train, test)`` of each iterate and ridge, (max_iter + 1, n_alphas).
 
     Parameters
     ----------
@@ -146,14 +146,14 @@ def scorer_scores(path, train, test, score):
     train, test : Rowset
         Both sides of the split.
     score : callable
-        From outputs (m, c) and their rows to a number, the higher the better.
+        From outputs (m, c) at the test rows to a number, the higher the better.
 
     Returns
     -------
     ndarray of shape (max_iter + 1, n_alphas)
         The scores.
     """
-    return np.array([[score(f, test) for f in F] for F in path.scores(train, test.X)])
+    return np.array([[score(f, train, test) for f in F] for F in path.scores(train, test.X)])
 
 
 def last_scores(path, train, test):
@@ -182,10 +182,11 @@ class OutputScorer:
         self.model, self.attributes = model, attributes
         self.scorer, self.weighted = scorer, weighted
 
-    def __call__(self, F, test):
+    def __call__(self, F, train, test):
         """Score the outputs F of shape (m, c) at the rows of `test`."""
         stub = clone(self.model)
         outputs = F[:, 0] if F.shape[1] == 1 else F
-        vars(stub).update(self.attributes, _scores=lambda X: outputs)
+        own = {"_scores": lambda X: outputs, "_total_weight": float(train.weight.sum())}
+        vars(stub).update(**self.attributes, **own)
         weights = {"sample_weight": test.weight} if self.weighted else {}
         return self.scorer(stub, test.X, test.y, **weights)

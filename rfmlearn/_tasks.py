@@ -5,6 +5,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_sample_weight
 
+from rfmlearn._calibration import as_columns
 from rfmlearn._targets import ClassTarget, RegressionTarget
 
 
@@ -89,7 +90,12 @@ class ClassifierTask(ClassifierMixin):
         return self.classes_[index]
 
     def predict_proba(self, X):
-        """Return the point of the probability simplex nearest to the scores.
+        """Return probabilities: the point of the simplex nearest to the scores, smoothed.
+
+        With p that point, n the training rows counted by weight and k the classes they are
+        ``(1 - e) p + e / k`` with ``e = 1 / (n + 2)``: no row is more certain than n rows can
+        tell, so that none is impossible. They agree with `predict` and need no further
+        fit, but are not calibrated.
 
         Parameters
         ----------
@@ -101,11 +107,9 @@ class ClassifierTask(ClassifierMixin):
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns are in the order of `classes_`.
         """
-        scores = self._scores(X)
-        if scores.ndim == 1:
-            second = np.clip((1 + scores) / 2, 0, 1)
-            return np.column_stack([1 - second, second])
-        return project_to_simplex(scores)
+        P = project_to_simplex(as_columns(self._scores(X)))
+        doubt = P.dtype.type(1 / (self._total_weight + 2))
+        return (1 - doubt) * P + doubt / P.shape[1]
 
 
 def project_to_simplex(V):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Data for examples and tests: one generator, one small real table."""
+"""Data for examples and tests: a generator and two small real tables."""
 
 from importlib.resources import files
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-__all__ = ["load_yacht", "make_multi_index"]
+__all__ = ["load_penguins", "load_yacht", "make_multi_index"]
 
 
 def make_multi_index(n_samples=1280, n_features=20, *, noise=0.1, random_state=None):
@@ -92,3 +92,40 @@ def load_yacht(*, return_X_y=False):
     if return_X_y:
         return X, y
     return Bunch(data=X, target=y, feature_names=names[:-1], DESCR=load_yacht.__doc__)
+
+
+def load_penguins():
+    """Load the Palmer penguins: 344 birds, numbers and text, with missing cells.
+
+    The target is the species; the columns are island, bill length and depth and flipper
+    length in mm, body mass in g, sex, and the year. Needs pandas.
+
+    Returns
+    -------
+    X : pandas.DataFrame of shape (344, 7)
+        Columns as they were recorded.
+    y : pandas.Series of shape (344,)
+        "Adelie", "Chinstrap" or "Gentoo".
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+
+    Notes
+    -----
+    A. M. Horst, A. P. Hill, K. B. Gorman, palmerpenguins, 2020,
+    https://doi.org/10.5281/zenodo.3960218, licence CC0.
+
+    Examples
+    --------
+    >>> from rfmlearn.datasets import load_penguins
+    >>> X, y = load_penguins()
+    >>> X.shape
+    (344, 7)
+    """
+    import pandas as pd
+
+    with files("rfmlearn").joinpath("data/penguins.csv").open() as lines:
+        table = pd.read_csv(lines)
+    return table.drop(columns="species"), table["species"]

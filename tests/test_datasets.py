@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from rfmlearn.datasets import load_yacht, make_multi_index
+from rfmlearn.datasets import load_penguins, load_yacht, make_multi_index
 
 
 def test_the_yacht_data_are_those_of_the_source():
@@ -29,3 +29,12 @@ def test_the_multi_index_target_follows_its_formula():
     assert 0.4 < np.std(noisy[1] - y) < 0.6
     with pytest.raises(ValueError, match="must be at least 3"):
         make_multi_index(10, 2)
+
+
+def test_the_penguins_are_mixed_and_incomplete():
+    X, y = load_penguins()
+    assert X.shape == (344, 7)
+    # counts of the published data
+    assert y.value_counts().to_dict() == {"Adelie": 152, "Gentoo": 124, "Chinstrap": 68}
+    assert X.isna().sum().sum() == 4 * 2 + 11
+    assert X["island"].nunique() == 3

@@ -112,19 +112,27 @@ def test_two_classes_equal_regression_on_signs():
     np.testing.assert_allclose(classifier.decision_function(X), regressor.predict(X), rtol=1e-12)
 
 
-def test_probabilities_are_the_nearest_point_of_the_simplex():
+@pytest.mark.parametrize("k", [2, 4])
+def test_probabilities_are_the_nearest_point_of_the_simplex_smoothed(k):
     X, Y = small(90)
-    model = RFMClassifier().fit(X, np.digitize(Y[:, 0], [-0.3, 0.0, 0.3]))
+    y = np.digitize(Y[:, 0], [-0.3, 0.0, 0.3] if k == 4 else [0.0])
+    w = np.linspace(0.5, 3, 90)
+    model = RFMClassifier().fit(X, y, sample_weight=w)
     Q = 2 * small(50, seed=1)[0]
     scores, P = model.decision_function(Q), model.predict_proba(Q)
+    if k == 2:
+        scores = np.column_stack([(1 - scores) / 2, (1 + scores) / 2])
     np.testing.assert_allclose(P.sum(1), 1, rtol=1e-12)
-    assert (P >= 0).all()
     np.testing.assert_array_equal(model.predict(Q), model.classes_[P.argmax(1)])
+    doubt = 1 / (w.sum() + 2)
+    nearest = (P - doubt / k) / (1 - doubt)
+    assert nearest.min() > -1e-15
+    nearest[nearest < 1e-14] = 0
+    assert (nearest == 0).any()
     # optimality: v - p is largest, and the same, where p > 0
-    for v, p in zip(scores, P, strict=True):
+    for v, p in zip(scores, nearest, strict=True):
         gap = v - p
         np.testing.assert_allclose(gap[p > 0], gap.max(), atol=1e-12)
-    assert (P == 0).any()
 
 
 def test_weights_of_classes_multiply_weights_of_rows():

@@ -129,9 +129,9 @@ def draw(cells, models, rival, path):
     )
     rank = statistics(values)["rank"]
     order = np.argsort(rank)[::-1]
-    right.barh([models[i] for i in order], rank[order], color="tab:gray")
-    right.barh([models[0]], [rank[0]], color="tab:red")
-    right.set(title=f"Mean rank over {len(names)} data sets (lower is better)")
+    labels = [models[i].rpartition(".")[2] for i in order]
+    right.barh(labels, rank[order], color=["tab:gray" if i else "tab:red" for i in order])
+    right.set(title="mean rank (lower is better)", xlabel=f"over {len(names)} data sets")
     figure.savefig(path, dpi=110)
     plt.close(figure)
     return True
