@@ -34,7 +34,7 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
         Iterates 0 to `max_iter` are tried; 0 is kernel ridge regression.
     agop_alpha : float, default=1e-2
         Ridge of the fits along the way, whose AGOP is taken. That it is the same for all
-        `alphas` is what lets them share one recursion. None takes the largest of `alphas`.
+        `alphas` is what lets them share one recursion.
     agop_power : float, default=1.0
         ``M = AGOP^agop_power``.
     matrix_scaling : {"spectral", "trace"} or None, default="spectral"
@@ -128,7 +128,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         Iterates 0 to `max_iter` are tried; 0 is kernel ridge regression.
     agop_alpha : float, default=1e-2
         Ridge of the fits along the way, whose AGOP is taken. That it is the same for all
-        `alphas` is what lets them share one recursion. None takes the largest of `alphas`.
+        `alphas` is what lets them share one recursion.
     agop_power : float, default=1.0
         ``M = AGOP^agop_power``.
     matrix_scaling : {"spectral", "trace"} or None, default="spectral"

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import product
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from scipy.stats import rankdata
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
@@ -63,6 +63,7 @@ class BaseRFMCV(BaseKernelMachine):
         "alphas": [Interval(Real, 0, None, closed="left"), "array-like"],
         "diag": ["boolean", "array-like"],
         **{name: BaseKernelMachine._parameter_constraints[name] for name in _SHARED},
+        "agop_alpha": [Interval(Real, 0, None, closed="left")],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
         "refit": ["boolean"],
@@ -148,15 +149,17 @@ class BaseRFMCV(BaseKernelMachine):
         paths = self._paths()
         n, itemsize = max(len(train.X) for train, _ in folds), X.dtype.itemsize
         one_fit = n * n * itemsize + resolve_solver(self.solver).memory(n, itemsize)
+        at_once = min(effective_n_jobs(self.n_jobs), len(paths) * len(folds))
         parallel = Parallel(n_jobs=self.n_jobs)
         select = context.subcontext("select").call_on_fit_task_begin(estimator=self)
-        with _backend.memory_guard(n, one_fit, device):
+        with _backend.memory_guard(n, at_once * one_fit, device):
             score = self._fold_score(target, weighted=sample_weight is not None)
             scores = parallel(
                 delayed(score)(path, train, test) for path, (train, test) in product(paths, folds)
             )
         select.call_on_fit_task_end(estimator=self)
         fitted = self._results(paths, np.reshape(scores, (len(paths), len(folds), -1)))
+        vars(self).pop("dual_coef_", None)  # without a refit nothing may predict
         if self.refit:
             refit = context.subcontext("refit").call_on_fit_task_begin(estimator=self)
             model = self._plain(**fitted["best_params_"])
@@ -179,14 +182,15 @@ class BaseRFMCV(BaseKernelMachine):
         n, seed = len(X), {"random_state": self.random_state}
         if n < 2:
             raise ValueError(f"n_samples={n}: cross-validation needs at least two rows.")
+        counts = np.unique(y, return_counts=True)[1] if classes else None
         if n > MAX_ROWS_FOR_FOLDS:
-            splitter = StratifiedShuffleSplit if classes else ShuffleSplit
+            # a class of one row cannot be on both sides
+            splitter = StratifiedShuffleSplit if classes and counts.min() > 1 else ShuffleSplit
             return list(splitter(1, test_size=0.2, **seed).split(X, y))
         if not classes:
             return list(KFold(min(5, n), shuffle=True, **seed).split(X))
         # classes smaller than the number of folds are spread as far as they go
-        largest = np.unique(y, return_counts=True)[1].max()
-        splitter = StratifiedKFold(int(np.clip(largest, 2, 5)), shuffle=True, **seed)
+        splitter = StratifiedKFold(int(np.clip(counts.max(), 2, 5)), shuffle=True, **seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             return list(splitter.split(X, y))
@@ -202,7 +206,7 @@ class BaseRFMCV(BaseKernelMachine):
         """Return one recursion; its random rows are those of the plain estimator."""
         options = {
             "adaptive": self.bandwidth_mode == "adaptive",
-            "agop_alpha": None if self.agop_alpha is None else float(self.agop_alpha),
+            "agop_alpha": float(self.agop_alpha),
             "power": float(self.agop_power),
             "scaling": self.matrix_scaling,
             "center": self.center_gradients,

@@ -170,6 +170,7 @@ def test_the_automatic_splits(monkeypatch):
         large = model(**SMALL).fit(X, target)
         assert large.n_splits_ == 1
         assert len(large.X_fit_) == 30
+    assert RFMClassifierCV(**SMALL).fit(X, rare).n_splits_ == 1
 
 
 def test_without_refit_there_are_only_results():
@@ -180,6 +181,9 @@ def test_without_refit_there_are_only_results():
     assert len(model.cv_results_["params"]) == 2 * 2 * 3 * 3
     with pytest.raises(NotFittedError):
         model.predict(X)
+    refitted = RFMRegressorCV(**SMALL).fit(X, y)
+    with pytest.raises(NotFittedError):
+        refitted.set_params(refit=False).fit(X, y).predict(X)
 
 
 def test_kernels_may_be_names_objects_or_one_of_them():
@@ -211,6 +215,7 @@ def test_a_constant_target_keeps_the_simplest_candidate():
         ({"kernels": ["laplace", "sigmoid"]}, "'kernel' parameter .* Got 'sigmoid'"),
         ({"bandwidths": [1.0, 0.0]}, "'bandwidth' parameter"),
         ({"alphas": [1.0, -1.0]}, "'alpha' parameter"),
+        ({"agop_alpha": None}, "'agop_alpha' parameter"),
         ({"alphas": []}, "must each hold a value"),
         ({"kernels": []}, "must each hold a value"),
         ({"max_iter": -1}, "'max_iter' parameter"),
@@ -233,6 +238,17 @@ def test_splits_without_weight_on_one_side_are_refused():
         model.fit(X, y, sample_weight=w)
     with pytest.raises(ValueError, match="n_samples=1"):
         RFMRegressorCV().fit(X[:1], y[:1])
+
+
+def test_workers_count_against_the_free_memory(monkeypatch):
+    from rfmlearn import _backend
+
+    X, y = data(40)
+    fold = 2 * 32 * 32 * 8  # kernel matrix and factor of a training fold
+    monkeypatch.setattr(_backend, "free_bytes", lambda device: 2 * fold)
+    RFMRegressorCV(**SMALL, refit=False).fit(X, y)
+    with pytest.raises(MemoryError, match="32 rows"):
+        RFMRegressorCV(**SMALL, n_jobs=4).fit(X, y)
 
 
 def test_the_temperature_minimises_the_log_loss_of_held_out_scores():
