@@ -46,7 +46,7 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
     solver : {"auto", "cholesky"}, default="auto"
         How the kernel systems are solved.
     cv : int, splitter or iterable of splits, default=None
-        None takes 5 shuffled folds up to 5,000 rows, and one random split with a fifth held out
+        None takes 5 shuffled folds up to 3,000 rows, and one random split with a fifth held out
         beyond. Otherwise as in `GridSearchCV`.
     scoring : str or callable, default=None
         None is minus the mean squared error of the outputs. Otherwise a scorer as
@@ -142,7 +142,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; they multiply the sample weights.
     cv : int, splitter or iterable of splits, default=None
-        None takes 5 stratified shuffled folds up to 5,000 rows, and one random split with
+        None takes 5 stratified shuffled folds up to 3,000 rows, and one random split with
         a fifth held out beyond. Otherwise as in `GridSearchCV`.
     scoring : str or callable, default=None
         None is minus the mean squared error of the outputs,

@@ -34,7 +34,7 @@ from rfmlearn.solvers import resolve_solver
 
 # Up to here the default is five folds; beyond, one split is precise enough and five times
 # as fast.
-MAX_ROWS_FOR_FOLDS = 5000
+MAX_ROWS_FOR_FOLDS = 3000
 
 _SHARED = (
     "bandwidth_mode",
