@@ -27,11 +27,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from rfmlearn import _backend
 from rfmlearn._history import History
-from rfmlearn._recursion import Metric, Predictor, recursive_features
-from rfmlearn._targets import centre
+from rfmlearn._recursion import Metric, Predictor
+from rfmlearn._search import Path, Rowset
 from rfmlearn.features import top_directions
 from rfmlearn.kernels import KERNELS, Kernel, resolve_kernel
-from rfmlearn.solvers import SOLVERS, resolve_solver
+from rfmlearn.solvers import SOLVERS
 
 _FLOATS = [np.float64, np.float32]
 
@@ -108,7 +108,7 @@ class BaseKernelMachine(
             definite kernel this does not happen.
         """
         device = _backend.resolve_device(self.device)
-        kernel, solver = resolve_kernel(self.kernel), resolve_solver(self.solver)
+        kernel = resolve_kernel(self.kernel)
         rng = check_random_state(self.random_state)
         X, y = self._check(X, y, reset=True)
         target = self._target().fit(y)
@@ -131,45 +131,25 @@ class BaseKernelMachine(
             )
             X, X_val, y, y_val, weight, weight_val = parts
             validation = X_val, target.encode(y_val), weight_val
-        weighted = bool(np.any(weight != 1))
-        targets = centre(target.encode(y), weight, rescale=self.matrix_scaling is not None)
-        shift = None
-        if kernel.translation_invariant:
-            # any shift is exact; the median keeps the digits of the bulk beside outliers
-            shift = np.median(X, axis=0)
-
-        def tensor(array):
-            return _backend.to_tensor(np.asarray(array, dtype=X.dtype), device)
-
-        def describe(state, history):
-            fitted = self._attributes(state, history, X, targets, flat=target.flat(y))
+        path = self._path(
+            rng,
+            kernel=kernel,
+            bandwidth=self.bandwidth,
+            diag=self.diag,
+            alphas=(self.alpha,),
+            max_iter=self.max_iter,
+        )
+        with _backend.memory_guard(len(X), path.memory(len(X), X.dtype.itemsize), device):
+            rows = Rowset(X, y, target.encode(y), weight)
+            targets, shift, states = path.start(rows, self._starting_metric(X))
             own = {"_kernel": kernel, "_shift": shift, "_total_weight": float(weight.sum())}
-            return {**fitted, **self._task_attributes(target), **own}
 
-        n, itemsize = len(X), X.dtype.itemsize
-        with _backend.memory_guard(n, n * n * itemsize + solver.memory(n, itemsize), device):
-            states = recursive_features(
-                tensor(X),
-                tensor(targets.matrix),
-                kernel=kernel,
-                solver=solver,
-                bandwidth=float(self.bandwidth),
-                adaptive=self.bandwidth_mode == "adaptive",
-                alphas=[float(self.alpha)],
-                agop_alpha=None if self.agop_alpha is None else float(self.agop_alpha),
-                max_iter=self.max_iter,
-                shift=None if shift is None else tensor(shift),
-                weight=tensor(weight) if weighted else None,
-                metric=self._starting_metric(X),
-                diag=self.diag,
-                power=float(self.agop_power),
-                scaling=self.matrix_scaling,
-                center=self.center_gradients,
-                n_samples=self.n_agop_samples,
-                seed=draw_seed(rng),
-            )
+            def describe(state, history):
+                fitted = self._attributes(state, history, X, targets, flat=target.flat(y))
+                return {**fitted, **self._task_attributes(target), **own}
+
             told = {"estimator": self, "X": X, "y": y}
-            told["metadata"] = {"sample_weight": weight} if weighted else {}
+            told["metadata"] = {"sample_weight": weight} if np.any(weight != 1) else {}
             history = History(
                 targets, weight, float(self.alpha), validation, self.tol, self.n_iter_no_change
             )
@@ -177,6 +157,29 @@ class BaseKernelMachine(
         for name, value in describe(history.best, history.rows).items():
             setattr(self, name, value)
         return self
+
+    def _path(self, rng, *, kernel, bandwidth, diag, alphas, max_iter):
+        """Return the recursion with these parameters and the estimator's others."""
+        options = {
+            "adaptive": self.bandwidth_mode == "adaptive",
+            "agop_alpha": None if self.agop_alpha is None else float(self.agop_alpha),
+            "power": float(self.agop_power),
+            "scaling": self.matrix_scaling,
+            "center": self.center_gradients,
+            "n_samples": self.n_agop_samples,
+            "seed": int(rng.randint(2**31 - 1)),
+        }
+        alphas = tuple(float(alpha) for alpha in alphas)
+        return Path(
+            kernel,
+            float(bandwidth),
+            bool(diag),
+            alphas,
+            max_iter,
+            options,
+            self.solver,
+            self.device,
+        )
 
     def _follow(self, states, history, told, describe):
         """Draw the iterates into the history, tell the callbacks, stop where told."""
@@ -361,11 +364,6 @@ class BaseKernelMachine(
     @property
     def _n_features_out(self):
         return self.n_features_in_
-
-
-def draw_seed(rng):
-    """Return a seed for the random rows of a recursion."""
-    return int(rng.randint(2**31 - 1))
 
 
 def _refuse_huge(X):

@@ -261,7 +261,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
     def _calibrate(self, best, folds, target, parallel):
         """Return the temperature fitted to the held-out scores of the chosen parameters."""
         best = dict(best)
-        path = self._path(alphas=(best.pop("alpha"),), **best)
+        path = self._search_path(alphas=(best.pop("alpha"),), **best)
         scores = parallel(delayed(last_scores)(path, train, test) for train, test in folds)
         F = np.concatenate(scores)
         codes = target.encoder.transform(np.concatenate([test.y for _, test in folds]))

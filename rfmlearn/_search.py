@@ -7,7 +7,7 @@ serve them all at once, takes as long as 12 to 24 factors), and one kernel matri
 rows, which serves the predictions of all ridges in one product.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
@@ -76,9 +76,57 @@ class Path:
     diag: bool
     alphas: tuple
     max_iter: int
-    options: dict = field(default_factory=dict)
-    solver: str = "auto"
-    device: str = "cpu"
+    options: dict
+    solver: str
+    device: str
+
+    def memory(self, n, itemsize):
+        """Return the bytes that n training rows take: kernel matrix and solver."""
+        return n * n * itemsize + resolve_solver(self.solver).memory(n, itemsize)
+
+    def start(self, train, metric=None):
+        """Begin the recursion on the training rows.
+
+        Parameters
+        ----------
+        train : Rowset
+            Rows to fit, all of positive weight.
+        metric : Metric, optional
+            Where to start; None means the identity.
+
+        Returns
+        -------
+        targets : CentredTargets
+            What the recursion fits.
+        shift : ndarray of shape (d,) or None
+            What it subtracts from the rows.
+        states : iterator of State
+            Its iterates.
+        """
+        device = _backend.resolve_device(self.device)
+        kernel, dtype = resolve_kernel(self.kernel), train.X.dtype
+        targets = centre(train.Y, train.weight, rescale=self.options["scaling"] is not None)
+        # any shift is exact; the median keeps the digits of the bulk beside outliers
+        shift = np.median(train.X, axis=0) if kernel.translation_invariant else None
+
+        def tensor(array):
+            return _backend.to_tensor(np.asarray(array, dtype=dtype), device)
+
+        states = recursive_features(
+            tensor(train.X),
+            tensor(targets.matrix),
+            kernel=kernel,
+            solver=resolve_solver(self.solver),
+            bandwidth=self.bandwidth,
+            alphas=self.alphas,
+            max_iter=self.max_iter,
+            shift=None if shift is None else tensor(shift),
+            weight=tensor(train.weight) if np.any(train.weight != 1) else None,
+            metric=metric,
+            diag=self.diag,
+            **self.options,
+        )
+        return targets, shift, states
 
     def scores(self, train, queries):
         """Yield, for each iterate, the outputs at further rows for each ridge.
@@ -96,27 +144,7 @@ class Path:
             In the units of the target matrix. An iteration that ended early, because an
             AGOP was 0, repeats its last iterate.
         """
-        device = _backend.resolve_device(self.device)
-        kernel = resolve_kernel(self.kernel)
-        dtype = train.X.dtype
-        targets = centre(train.Y, train.weight, rescale=self.options.get("scaling") is not None)
-
-        def tensor(array):
-            return _backend.to_tensor(np.ascontiguousarray(array, dtype=dtype), device)
-
-        states = recursive_features(
-            tensor(train.X),
-            tensor(targets.matrix),
-            kernel=kernel,
-            solver=resolve_solver(self.solver),
-            bandwidth=float(self.bandwidth),
-            alphas=self.alphas,
-            max_iter=self.max_iter,
-            shift=tensor(np.median(train.X, axis=0)) if kernel.translation_invariant else None,
-            weight=tensor(train.weight) if np.any(train.weight != 1) else None,
-            diag=self.diag,
-            **self.options,
-        )
+        targets, _, states = self.start(train)
         outputs = None
         for _ in range(self.max_iter + 1):
             state = next(states, None)

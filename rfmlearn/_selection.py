@@ -26,11 +26,9 @@ from rfmlearn._base import (
     Real,
     StrOptions,
     _fit_context,
-    draw_seed,
 )
-from rfmlearn._search import OutputScorer, Path, Rowset, scorer_scores, squared_error_scores
+from rfmlearn._search import OutputScorer, Rowset, scorer_scores, squared_error_scores
 from rfmlearn.kernels import KERNELS, Kernel
-from rfmlearn.solvers import resolve_solver
 
 # Up to here the default is five folds; beyond, one split is precise enough and five times
 # as fast.
@@ -147,8 +145,8 @@ class BaseRFMCV(BaseKernelMachine):
         if not all(len(side.X) for fold in folds for side in fold):
             raise ValueError("cv gives a split one side of which has no row of positive weight.")
         paths = self._paths()
-        n, itemsize = max(len(train.X) for train, _ in folds), X.dtype.itemsize
-        one_fit = n * n * itemsize + resolve_solver(self.solver).memory(n, itemsize)
+        n = max(len(train.X) for train, _ in folds)
+        one_fit = paths[0].memory(n, X.dtype.itemsize)
         at_once = min(effective_n_jobs(self.n_jobs), len(paths) * len(folds))
         parallel = Parallel(n_jobs=self.n_jobs)
         select = context.subcontext("select").call_on_fit_task_begin(estimator=self)
@@ -202,18 +200,9 @@ class BaseRFMCV(BaseKernelMachine):
             shared["class_weight"] = self.class_weight
         return self._plain_class(**{**shared, **parameters})
 
-    def _path(self, kernel, bandwidth, diag, alphas, max_iter):
+    def _search_path(self, **parameters):
         """Return one recursion; its random rows are those of the plain estimator."""
-        options = {
-            "adaptive": self.bandwidth_mode == "adaptive",
-            "agop_alpha": float(self.agop_alpha),
-            "power": float(self.agop_power),
-            "scaling": self.matrix_scaling,
-            "center": self.center_gradients,
-            "n_samples": self.n_agop_samples,
-            "seed": draw_seed(check_random_state(self.random_state)),
-        }
-        return Path(kernel, bandwidth, diag, alphas, max_iter, options, self.solver, self.device)
+        return self._path(check_random_state(self.random_state), **parameters)
 
     def _paths(self):
         """Return the recursions to run, in the order of `cv_results_`."""
@@ -229,7 +218,15 @@ class BaseRFMCV(BaseKernelMachine):
             for alpha in alphas:  # each value must be one that the plain estimator takes
                 plain = self._plain(kernel=kernel, bandwidth=bandwidth, diag=diag, alpha=alpha)
                 plain._validate_params()
-            paths.append(self._path(kernel, bandwidth, diag, alphas, self.max_iter))
+            paths.append(
+                self._search_path(
+                    kernel=kernel,
+                    bandwidth=bandwidth,
+                    diag=diag,
+                    alphas=alphas,
+                    max_iter=self.max_iter,
+                )
+            )
         if not paths or not alphas:
             raise ValueError("kernels, bandwidths, alphas and diag must each hold a value.")
         return paths

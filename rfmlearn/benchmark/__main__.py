@@ -106,10 +106,12 @@ def main(argv=None):
         print(f"\r{line[:100]:<100s}", end="", file=sys.stderr, flush=True)
     if missing:
         print(file=sys.stderr)
+    results = {}
     for cell in cells:
-        if store.error(cell):
-            print(f"failed {' '.join(map(str, cell))}: {store.error(cell)}")
-    results = {cell: store.get(cell) for cell in cells if store.get(cell) is not None}
+        if (result := store.get(cell)) is not None:
+            results[cell] = result
+        elif reason := store.error(cell):
+            print(f"failed {' '.join(map(str, cell))}: {reason}")
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(_report.to_csv(results))
     print(f"\n{_report.table(results, models)}\n\nCells: {out}")

@@ -33,20 +33,20 @@ class Store:
         """Return the file of a cell, a tuple of names."""
         return self.folder / ("--".join(re.sub(r"[^\w.-]", "_", str(k)) for k in cell) + ".json")
 
+    def _read(self, cell):
+        try:
+            return json.loads(self.path(cell).read_text())
+        except FileNotFoundError:
+            return {"error": None}
+
     def get(self, cell):
         """Return the result of a cell, None where there is none or it failed."""
-        try:
-            result = json.loads(self.path(cell).read_text())
-        except FileNotFoundError:
-            return None
+        result = self._read(cell)
         return None if "error" in result else result
 
     def error(self, cell):
         """Return why a cell failed, or None."""
-        try:
-            return json.loads(self.path(cell).read_text()).get("error")
-        except FileNotFoundError:
-            return None
+        return self._read(cell).get("error")
 
     def put(self, cell, result):
         """Write a result so that a reader sees all of it or nothing."""

@@ -68,7 +68,8 @@ class CholeskySolver(Solver):
         if _backend.holds(info != 0):
             return None
         b = self._back_substitute(rhs)
-        size = torch.where(rhs.norm() > 0, rhs.norm(), torch.ones_like(shift))
+        size = rhs.norm()
+        size = torch.where(size > 0, size, torch.ones_like(size))
         residual = torch.addmm(rhs, K, b, alpha=-1).sub_(shift * b)
         relative = residual.norm() / size
         enough = good_enough(K.dtype)
