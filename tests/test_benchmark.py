@@ -226,7 +226,7 @@ def test_killed_in_the_middle_and_started_again_it_gives_the_same_table(folder):
     assert rows_of(broken, *columns) == rows_of(whole, *columns)
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xrfm"])
+@pytest.mark.parametrize("name", ["lightgbm", "xrfm", "xrfm20"])
 @pytest.mark.parametrize("classes", [True, False])
 def test_the_optional_rivals_run_where_installed(name, classes):
     if _models.why_not(name):
@@ -236,3 +236,30 @@ def test_the_optional_rivals_run_where_installed(name, classes):
     y = np.where(X[:, 0] > 0, 5, 2) if classes else 30 + 10 * X[:, 0]
     model = _models.make(name, classes).fit(X, y)
     assert model.score(X, y) > 0.7
+
+
+def test_the_svm_takes_a_class_of_one_row_and_a_table_of_seven():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(-3, 1, (4, 2)), rng.normal(3, 1, (2, 2)), [[20.0, 20.0]]])
+    y = np.array(["a"] * 4 + ["b"] * 2 + ["c"])
+    model = _models.make("svm", True).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X[:6]), y[:6])
+    assert model.score(X, y) >= 6 / 7
+
+
+def test_the_probabilities_of_the_svm_are_calibrated_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
+    model = _models.make("svm", True).fit(X[:200], y[:200])
+    P = model.predict_proba(X[200:])
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    # the truth, Phi(x) with x normal, has expected log-loss int_0^1 H(u) du = 0.5
+    assert _cells.log_loss(y[200:], P, model.classes_) < 0.62
+
+
+def test_the_svm_regressor_scales_the_target():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 1))
+    model = _models.make("svm", False).fit(X, 1e4 + 1e3 * np.sin(X[:, 0]))
+    assert model.score(X, 1e4 + 1e3 * np.sin(X[:, 0])) > 0.95
