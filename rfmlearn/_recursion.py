@@ -219,7 +219,7 @@ def recursive_features(
     solver : Solver
         The solver.
     bandwidth : float
-        L, or the factor of the rms pairwise distance when `adaptive`.
+        L, or the factor of the spread of the rows (see `Kernel.spread`) when `adaptive`.
     adaptive : bool
         Recompute L in each metric.
     alphas : sequence of float
@@ -262,7 +262,7 @@ def recursive_features(
         rows = Rows.of(X, root)
         length = X.new_full((), bandwidth)
         if adaptive:
-            length = length * rms_distance(rows.values, weight)
+            length = length * kernel.spread(rows.values, weight)
         rows = rows.divided_by(length)
         system = KernelSystem.weighted_(kernel.gram(rows, out=K), alphas[0], root_weight)
         solved = {alpha: solver.solve(replace(system, alpha=alpha), Y) for alpha in alphas}
@@ -281,15 +281,3 @@ def recursive_features(
         metric = Metric.of(A, power, scaling)
         if metric is None:
             return
-
-
-def rms_distance(Z, weight=None):
-    """Return the root mean square distance of two rows drawn by weight; 1 if it is 0.
-
-    ``sqrt(2 tr Cov_w(Z))``: the mean over all pairs without forming any.
-    """
-    share = Z.new_ones(len(Z)) if weight is None else weight
-    share = share / share.sum()
-    mean = share @ Z
-    square = 2 * (share @ (Z - mean).square().sum(1))
-    return torch.where(square > 0, square, torch.ones_like(square)).sqrt()

@@ -66,6 +66,7 @@ class _ByOperator(TorchFunctionMode):
         torch.Tensor.__setitem__: set_item,
         torch.Tensor.to: to,
         torch.Tensor.copy_: copy_,
+        torch.Tensor.contiguous: torch.ops.aten.clone,
     }
 
     def __torch_function__(self, func, types, args=(), kwargs=None):

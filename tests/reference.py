@@ -10,7 +10,7 @@ import numpy as np
 
 
 def kernel_value(name, r, L, q=1.5):
-    if name == "laplace":
+    if name in ("laplace", "product_laplace"):
         return math.exp(-r / L)
     if name == "gaussian":
         return math.exp(-(r**2) / (2 * L**2))
@@ -27,13 +27,23 @@ def kernel_slope(name, r, L, q=1.5):
     return -q * r ** (q - 2) / L**q * k
 
 
-def distance(x, z, M):
+def root(M):
+    values, V = np.linalg.eigh(M)
+    return (V * np.sqrt(np.maximum(values, 0))) @ V.T
+
+
+def distance(x, z, M, name="laplace"):
     v = x - z
+    if name == "product_laplace":
+        return float(sum(abs(u) for u in root(M) @ v))
     return math.sqrt(max(v @ M @ v, 0.0))
 
 
-def rms_distance(X, w, M):
-    """Over all pairs of rows, each drawn by weight."""
+def rms_distance(X, w, M, name="laplace"):
+    """Over all pairs of rows, each drawn by weight; summed over coordinates for a product."""
+    if name == "product_laplace":
+        Z = X @ root(M)
+        return sum(rms_distance(z[:, None], w, np.eye(1)) for z in Z.T)
     total = 0.0
     for i in range(len(X)):
         for j in range(len(X)):
@@ -45,13 +55,20 @@ def matrix(name, A, B, M, L, q=1.5):
     K = np.zeros((len(A), len(B)))
     for i, x in enumerate(A):
         for j, z in enumerate(B):
-            K[i, j] = kernel_value(name, distance(x, z, M), L, q)
+            K[i, j] = kernel_value(name, distance(x, z, M, name), L, q)
     return K
 
 
 def gradient(name, x, X, coef, M, L, q=1.5):
     """Gradient of sum_j coef_j k(x, x_j); the term of x = x_j is 0."""
     g = np.zeros(len(x))
+    if name == "product_laplace":
+        S = root(M)
+        for a, z in zip(coef, X, strict=True):
+            u = S @ (x - z)
+            u[abs(u) < 1e-14] = 0  # equal coordinates: the product rounds
+            g -= a * kernel_value(name, abs(u).sum(), L) / L * (S @ np.sign(u))
+        return g
     for a, z in zip(coef, X, strict=True):
         r = distance(x, z, M)
         if np.array_equal(x, z) or r == 0:
@@ -81,7 +98,7 @@ def rfm(
     intercept = (w[:, None] * Y).sum(0) / w.sum()
     M = np.eye(d)
     for t in range(max_iter + 1):
-        L = bandwidth * (rms_distance(X, w, M) if adaptive else 1.0)
+        L = bandwidth * (rms_distance(X, w, M, kernel) if adaptive else 1.0)
         K = matrix(kernel, X, X, M, L, q)
         # (K + alpha W^-1) a = y - intercept
         coef = np.linalg.solve(K + alpha * np.diag(1 / w), Y - intercept)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import reference
 import torch
+from sklearn.kernel_ridge import KernelRidge
 
 from rfmlearn import RFMRegressor
 from rfmlearn.kernels import KERNELS, PowerExponential, RadialKernel, Rows, resolve_kernel
@@ -154,3 +155,20 @@ def test_names_resolve_to_kernels():
     assert resolve_kernel("power_exponential") == PowerExponential(1.5)
     kernel = PowerExponential(0.5)
     assert resolve_kernel(kernel) is kernel
+
+
+def test_the_product_kernel_is_that_of_scikit_learn():
+    X, Q = rows().numpy(), rows(20, seed=1).numpy()
+    model = RFMRegressor("product_laplace", bandwidth=2.0, bandwidth_mode="constant", max_iter=0)
+    model.set_params(alpha=0.1).fit(X, X[:, 0])
+    ridge = KernelRidge(kernel="laplacian", gamma=0.5, alpha=0.1)
+    ridge.fit(X, X[:, 0] - X[:, 0].mean())
+    np.testing.assert_allclose(model.predict(Q), ridge.predict(Q) + X[:, 0].mean(), rtol=1e-10)
+
+
+def test_the_product_kernel_takes_the_mean_of_both_slopes_where_a_coordinate_is_equal():
+    X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    model = RFMRegressor("product_laplace", max_iter=0).fit(X, [1.0, 2.0, 4.0])
+    step = 1e-6 * np.eye(2)
+    numeric = np.stack([(model.predict(X + e) - model.predict(X - e)) / 2e-6 for e in step], axis=1)
+    np.testing.assert_allclose(model.input_gradients(X)[:, 0], numeric, atol=1e-8)
