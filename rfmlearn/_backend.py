@@ -100,13 +100,23 @@ def positions(mask):
     return mask.nonzero(as_tuple=True)
 
 
-def blocks(n_rows, row_bytes, device, min_rows=MIN_BLOCK_ROWS):
+def block_bytes(device):
+    """Return the bytes of one block on `device`."""
+    return BLOCK_BYTES.get(torch.device(device).type, ACCELERATOR_BLOCK_BYTES)
+
+
+def tile_edge(dtype, device):
+    """Return the number of rows and columns of a square tile within the block budget."""
+    return int((block_bytes(device) / dtype.itemsize) ** 0.5)
+
+
+def blocks(n_rows, row_bytes, device, min_rows=MIN_BLOCK_ROWS, max_rows=None):
     """Yield slices that cut `n_rows` rows into blocks within the device's block budget.
 
     The split is as even as it can be, so that the last block is no sliver.
     """
-    budget = BLOCK_BYTES.get(torch.device(device).type, ACCELERATOR_BLOCK_BYTES)
-    size = max(min_rows, int(budget // max(row_bytes, 1)))
+    size = max(min_rows, int(block_bytes(device) // max(row_bytes, 1)))
+    size = min(size, max_rows or size)
     n_blocks = -(-n_rows // size)
     for i in range(n_blocks):
         yield slice(i * n_rows // n_blocks, (i + 1) * n_rows // n_blocks)
@@ -116,6 +126,12 @@ def random_rows(n_rows, n_samples, seed, device):
     """Return `n_samples` distinct row indices, the same on every device for one seed."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randperm(n_rows, generator=generator)[:n_samples].to(device)
+
+
+def random_signs(shape, seed, device, dtype):
+    """Return +1 and -1 at random, the same on every device for one seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return (2.0 * torch.randint(2, shape, generator=generator) - 1).to(device, dtype)
 
 
 def free_bytes(device):
@@ -139,23 +155,28 @@ def free_bytes(device):
 
 
 @contextmanager
-def memory_guard(n_rows, n_bytes, device):
+def memory_guard(n_rows, n_bytes, device, budget=None):
     """Refuse work that cannot fit, and turn an allocator's failure into a MemoryError.
 
     Linux promises more memory than it has and ends the process later, so the size is
-    compared with what is free before anything is allocated.
+    compared with what is free, or with the user's budget, before anything is allocated.
     """
-    free = free_bytes(device)
-    advice = "Fit on fewer rows, or pass X as float32 to halve it."
+    advice = (
+        "Fit with solver='pcg', which need not store the matrix, on fewer rows, or pass X as "
+        "float32 to halve it."
+    )
     need = (
-        f"The kernel matrix of {n_rows} rows and its factor need {n_bytes / 2**30:.1f} GiB "
+        f"The kernel matrix of {n_rows} rows and its solver need {n_bytes / 2**30:.3g} GiB "
         f"on device {str(device)!r}"
     )
+    if budget is not None and n_bytes > budget:
+        raise MemoryError(f"{need}, more than memory_budget={budget}. {advice}")
+    free = free_bytes(device)
     if free is not None and n_bytes > free:
-        raise MemoryError(f"{need}, where {free / 2**30:.1f} GiB are free. {advice}")
+        raise MemoryError(f"{need}, where {free / 2**30:.3g} GiB are free. {advice}")
     try:
         yield
     except RuntimeError as error:  # torch.OutOfMemoryError of an accelerator is one too
-        if "alloc" not in str(error):
+        if "alloc" not in str(error) and "out of memory" not in str(error):
             raise
         raise MemoryError(f"{need}; the allocation was refused. {advice}") from error

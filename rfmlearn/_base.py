@@ -60,7 +60,10 @@ class BaseKernelMachine(
         "matrix_scaling": [StrOptions({"spectral", "trace"}), None],
         "center_gradients": ["boolean"],
         "n_agop_samples": [Interval(Integral, 1, None, closed="left"), None],
+        "agop_outputs": [StrOptions({"auto", "all"}), Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", *SOLVERS})],
+        "solver_tol": [Interval(Real, 0, None, closed="neither"), None],
+        "memory_budget": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -138,9 +141,11 @@ class BaseKernelMachine(
             diag=self.diag,
             alphas=(self.alpha,),
             max_iter=self.max_iter,
+            every_iterate=self.early_stopping or bool(getattr(self, "_skl_callbacks", ())),
         )
-        with _backend.memory_guard(len(X), path.memory(len(X), X.dtype.itemsize), device):
-            rows = Rowset(X, y, target.encode(y), weight)
+        rows = Rowset(X, y, target.encode(y), weight)
+        _, _, need = path.plan(*rows.Y.shape, X.dtype.itemsize)
+        with _backend.memory_guard(len(X), need, device, self.memory_budget):
             targets, shift, states = path.start(rows, self._starting_metric(X))
             own = {"_kernel": kernel, "_shift": shift, "_total_weight": float(weight.sum())}
 
@@ -158,8 +163,16 @@ class BaseKernelMachine(
             setattr(self, name, value)
         return self
 
-    def _path(self, rng, *, kernel, bandwidth, diag, alphas, max_iter):
-        """Return the recursion with these parameters and the estimator's others."""
+    def _path(self, rng, *, kernel, bandwidth, diag, alphas, max_iter, every_iterate=True, share=1):
+        """Return the recursion with these parameters and the estimator's others.
+
+        `every_iterate` says that the predictor of each iterate is used, not the last one's
+        only; `share` is the number of recursions at a time.
+        """
+        budget = self.memory_budget
+        if budget is None:
+            free = _backend.free_bytes(_backend.resolve_device(self.device))
+            budget = None if free is None else free * 3 // 4
         options = {
             "adaptive": self.bandwidth_mode == "adaptive",
             "agop_alpha": None if self.agop_alpha is None else float(self.agop_alpha),
@@ -167,6 +180,9 @@ class BaseKernelMachine(
             "scaling": self.matrix_scaling,
             "center": self.center_gradients,
             "n_samples": self.n_agop_samples,
+            "mixtures": None if self.agop_outputs == "all" else self.agop_outputs,
+            "tol": self.solver_tol,
+            "loose": not every_iterate,
             "seed": int(rng.randint(2**31 - 1)),
         }
         alphas = tuple(float(alpha) for alpha in alphas)
@@ -179,6 +195,7 @@ class BaseKernelMachine(
             options,
             self.solver,
             self.device,
+            None if budget is None else budget // share,
         )
 
     def _follow(self, states, history, told, describe):

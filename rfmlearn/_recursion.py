@@ -11,7 +11,11 @@ import torch
 from rfmlearn import _backend
 from rfmlearn.features import GradientMoments, psd_eigh
 from rfmlearn.kernels import Kernel, Rows
+from rfmlearn.kernels._lazy import LazyGram
 from rfmlearn.solvers import KernelSystem, Solution
+
+# Relative residual that is enough where a solution only serves an AGOP.
+GUIDE_TOL = {torch.float64: 1e-3, torch.float32: 1e-2}
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,9 @@ class Predictor:
             G = G * self.root if self.root.ndim == 1 else G @ self.root
         return G / self.bandwidth
 
-    def second_moment(self, weight=None, index=None, *, diag=False, center=False):
+    def second_moment(
+        self, weight=None, index=None, *, diag=False, center=False, mixtures=None, seed=0
+    ):
         """Return the AGOP at the training rows, (d, d) or (d,).
 
         Parameters
@@ -140,17 +146,31 @@ class Predictor:
             The rows to average over; None takes all.
         diag, center : bool
             See `rfmlearn.features.agop`.
+        mixtures : int, optional
+            Take, in each block of at most an eighth of the rows, that many mixtures of the c
+            outputs with random signs instead of all outputs: ``E s s^T = I`` makes the sum
+            over outputs right on average. Not with `center`, which needs each output's
+            mean.
+        seed : int
+            For the signs.
         """
         n, d = self.rows.values.shape
         n_queries = n if index is None else len(index)
-        device = self.coef.device
+        device, coef = self.coef.device, self.coef
         moments = GradientMoments(diag)
-        for block in self._blocks(n_queries, max(n, self.coef.shape[1] * d)):
+        c = coef.shape[1]
+        mix = mixtures is not None and mixtures < c and not center
+        rows = {"max_rows": -(-n_queries // 8)} if mix else {}
+        width = max(n, (mixtures if mix else c) * d) * coef.element_size()
+        for k, block in enumerate(_backend.blocks(n_queries, width, device, **rows)):
             if index is None:
                 own = torch.arange(block.start, block.stop, device=device)
             else:
                 own = index[block]
-            G = self.kernel.gradients(self.rows[own], self.rows, self.coef, own)
+            if mix:
+                signs = _backend.random_signs((c, mixtures), seed + k, device, coef.dtype)
+                coef = self.coef @ (signs / mixtures**0.5)
+            G = self.kernel.gradients(self.rows[own], self.rows, coef, own)
             moments.add(G, None if weight is None else weight[own])
         A = moments.result(center)
         # the chain rule once for the sum, not for each gradient
@@ -201,7 +221,11 @@ def recursive_features(
     scaling="spectral",
     center=False,
     n_samples=None,
+    mixtures=None,
     seed=0,
+    dense=True,
+    tol=None,
+    loose=False,
 ):
     """Yield the iterates 0, 1, ..., max_iter of a Recursive Feature Machine.
 
@@ -244,8 +268,17 @@ def recursive_features(
         Centre the gradients.
     n_samples : int, optional
         Take each AGOP over that many random rows.
+    mixtures : int, optional
+        Sum over that many random mixtures of the outputs (see `Predictor.second_moment`).
     seed : int
-        For those rows.
+        For those rows and mixtures.
+    dense : bool
+        Store the kernel matrix; otherwise it is computed again for each product, which the
+        solver must be able to work with.
+    tol : float, optional
+        Relative residual to reach; None is the solver's own.
+    loose : bool
+        Solve all iterates but the last only as well as their AGOP needs: to `GUIDE_TOL`.
 
     Yields
     ------
@@ -256,7 +289,9 @@ def recursive_features(
     metric = metric or Metric()
     root_weight = None if weight is None else weight.sqrt()
     agop_alpha = alphas[0] if agop_alpha is None else agop_alpha
-    K = X.new_empty((n, n))
+    tol = solver.tolerance(X.dtype) if tol is None else tol
+    guide_tol = max(tol, GUIDE_TOL[X.dtype])
+    K = X.new_empty((n, n)) if dense else None
     for iteration in range(max_iter + 1):
         root = None if metric.root is None else metric.root.to(X)
         rows = Rows.of(X, root)
@@ -264,20 +299,34 @@ def recursive_features(
         if adaptive:
             length = length * kernel.spread(rows.values, weight)
         rows = rows.divided_by(length)
-        system = KernelSystem.weighted_(kernel.gram(rows, out=K), alphas[0], root_weight)
-        solved = {alpha: solver.solve(replace(system, alpha=alpha), Y) for alpha in alphas}
+        if dense:
+            system = KernelSystem.weighted_(kernel.gram(rows, out=K), alphas[0], root_weight)
+        else:
+            system = KernelSystem(LazyGram(kernel, rows, root_weight), alphas[0], root_weight)
+        enough = guide_tol if loose and iteration < max_iter else tol
+        solved = {
+            alpha: solver.solve(replace(system, alpha=alpha), Y, tol=enough) for alpha in alphas
+        }
         coef = torch.cat([solution.coef for solution in solved.values()], dim=1)
         predictor = Predictor(kernel, rows, coef, root, length, shift)
         yield State(iteration, metric, predictor, tuple(solved.values()))
         if iteration == max_iter:
             return
         if agop_alpha not in solved:
-            solved[agop_alpha] = solver.solve(replace(system, alpha=agop_alpha), Y)
+            guide = replace(system, alpha=agop_alpha)
+            solved[agop_alpha] = solver.solve(guide, Y, tol=guide_tol)
         index = None
         if n_samples is not None and n_samples < n:
             index = _backend.random_rows(n, n_samples, seed + iteration, X.device)
         guide = replace(predictor, coef=solved[agop_alpha].coef)
-        A = guide.second_moment(weight, index, diag=diag, center=center)
+        A = guide.second_moment(
+            weight,
+            index,
+            diag=diag,
+            center=center,
+            mixtures=mixtures,
+            seed=seed + 1000003 * (iteration + 1),
+        )
         metric = Metric.of(A, power, scaling)
         if metric is None:
             return

@@ -22,7 +22,10 @@ class BaseRFM(BaseKernelMachine):
         matrix_scaling="spectral",
         center_gradients=False,
         n_agop_samples=None,
+        agop_outputs="auto",
         solver="auto",
+        solver_tol=None,
+        memory_budget=None,
         tol=1e-4,
         early_stopping=False,
         validation_fraction=0.1,
@@ -42,7 +45,10 @@ class BaseRFM(BaseKernelMachine):
         self.matrix_scaling = matrix_scaling
         self.center_gradients = center_gradients
         self.n_agop_samples = n_agop_samples
+        self.agop_outputs = agop_outputs
         self.solver = solver
+        self.solver_tol = solver_tol
+        self.memory_budget = memory_budget
         self.tol = tol
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -94,8 +100,21 @@ class RFMRegressor(RegressorTask, BaseRFM):
         then does not count as a feature.
     n_agop_samples : int, default=None
         Take each AGOP over that many random training rows; None takes all.
-    solver : {"auto", "cholesky"}, default="auto"
-        How the kernel system is solved.
+    agop_outputs : {"auto", "all"} or int, default="auto"
+        Sum the AGOP over all outputs, or over that many mixtures of them with random
+        signs, drawn anew for each block of rows: right on average, and cheaper with many
+        classes. "auto" is 8 mixtures where there are more than 16 outputs.
+    solver : {"auto", "cholesky", "pcg"}, default="auto"
+        How the kernel system is solved: by a Cholesky factor, by preconditioned conjugate
+        gradients, or by what is cheaper (see `rfmlearn.solvers.resolve_solver`).
+    solver_tol : float, default=None
+        Relative residual at which "pcg" stops; None is 1e-10 for float64, 5e-4 for float32.
+        Iterates of which only the AGOP is used stop at 1e-2 if that is looser (1e-3 for
+        float64).
+    memory_budget : int, default=None
+        Bytes that the kernel matrix and its solver may take; None is three quarters of
+        what is free. Where the matrix does not fit, "pcg" computes it again, tile by tile,
+        for every product.
     tol : float, default=1e-4
         Early stopping: the least gain in validation score that counts as progress.
     early_stopping : bool, default=False
@@ -218,8 +237,21 @@ class RFMClassifier(ClassifierTask, BaseRFM):
         then does not count as a feature.
     n_agop_samples : int, default=None
         Take each AGOP over that many random training rows; None takes all.
-    solver : {"auto", "cholesky"}, default="auto"
-        How the kernel system is solved.
+    agop_outputs : {"auto", "all"} or int, default="auto"
+        Sum the AGOP over all outputs, or over that many mixtures of them with random
+        signs, drawn anew for each block of rows: right on average, and cheaper with many
+        classes. "auto" is 8 mixtures where there are more than 16 outputs.
+    solver : {"auto", "cholesky", "pcg"}, default="auto"
+        How the kernel system is solved: by a Cholesky factor, by preconditioned conjugate
+        gradients, or by what is cheaper (see `rfmlearn.solvers.resolve_solver`).
+    solver_tol : float, default=None
+        Relative residual at which "pcg" stops; None is 1e-10 for float64, 5e-4 for float32.
+        Iterates of which only the AGOP is used stop at 1e-2 if that is looser (1e-3 for
+        float64).
+    memory_budget : int, default=None
+        Bytes that the kernel matrix and its solver may take; None is three quarters of
+        what is free. Where the matrix does not fit, "pcg" computes it again, tile by tile,
+        for every product.
     tol : float, default=1e-4
         Early stopping: the least gain in validation score that counts as progress.
     early_stopping : bool, default=False
@@ -326,7 +358,10 @@ class RFMClassifier(ClassifierTask, BaseRFM):
         matrix_scaling="spectral",
         center_gradients=False,
         n_agop_samples=None,
+        agop_outputs="auto",
         solver="auto",
+        solver_tol=None,
+        memory_budget=None,
         tol=1e-4,
         early_stopping=False,
         validation_fraction=0.1,
@@ -348,7 +383,10 @@ class RFMClassifier(ClassifierTask, BaseRFM):
             matrix_scaling=matrix_scaling,
             center_gradients=center_gradients,
             n_agop_samples=n_agop_samples,
+            agop_outputs=agop_outputs,
             solver=solver,
+            solver_tol=solver_tol,
+            memory_budget=memory_budget,
             tol=tol,
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,

@@ -19,7 +19,7 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
 
     Parameters
     ----------
-    kernels : str, Kernel or sequence of them, default=("laplace",)
+    kernels : str, Kernel or sequence of them, default=("laplace", "product_laplace")
         Kernels to try (see `RFMRegressor`).
     bandwidths : float or sequence of float, default=(0.5, 1.0, 2.0)
         Bandwidths to try: factors of the root mean square distance with
@@ -43,8 +43,14 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
         Subtract the mean gradient of each output before the outer product.
     n_agop_samples : int, default=None
         Take each AGOP over that many random training rows; None takes all.
-    solver : {"auto", "cholesky"}, default="auto"
+    agop_outputs : {"auto", "all"} or int, default="auto"
+        As in `RFMRegressor`.
+    solver : {"auto", "cholesky", "pcg"}, default="auto"
         How the kernel systems are solved.
+    solver_tol : float, default=None
+        As in `RFMRegressor`.
+    memory_budget : int, default=None
+        As in `RFMRegressor`; workers share it.
     cv : int, splitter or iterable of splits, default=None
         None takes 5 shuffled folds up to 3,000 rows, and one random split with a fifth held out
         beyond. Otherwise as in `GridSearchCV`.
@@ -113,7 +119,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
 
     Parameters
     ----------
-    kernels : str, Kernel or sequence of them, default=("laplace",)
+    kernels : str, Kernel or sequence of them, default=("laplace", "product_laplace")
         Kernels to try (see `RFMClassifier`).
     bandwidths : float or sequence of float, default=(0.5, 1.0, 2.0)
         Bandwidths to try: factors of the root mean square distance with
@@ -137,8 +143,14 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         Subtract the mean gradient of each output before the outer product.
     n_agop_samples : int, default=None
         Take each AGOP over that many random training rows; None takes all.
-    solver : {"auto", "cholesky"}, default="auto"
+    agop_outputs : {"auto", "all"} or int, default="auto"
+        As in `RFMRegressor`.
+    solver : {"auto", "cholesky", "pcg"}, default="auto"
         How the kernel systems are solved.
+    solver_tol : float, default=None
+        As in `RFMRegressor`.
+    memory_budget : int, default=None
+        As in `RFMRegressor`; workers share it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; they multiply the sample weights.
     cv : int, splitter or iterable of splits, default=None
@@ -215,7 +227,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
 
     def __init__(
         self,
-        kernels=("laplace",),
+        kernels=("laplace", "product_laplace"),
         *,
         bandwidths=(0.5, 1.0, 2.0),
         alphas=(1e-3, 1e-2, 1e-1, 1.0, 10.0),
@@ -227,7 +239,10 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         matrix_scaling="spectral",
         center_gradients=False,
         n_agop_samples=None,
+        agop_outputs="auto",
         solver="auto",
+        solver_tol=None,
+        memory_budget=None,
         class_weight=None,
         cv=None,
         scoring=None,
@@ -248,7 +263,10 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
             matrix_scaling=matrix_scaling,
             center_gradients=center_gradients,
             n_agop_samples=n_agop_samples,
+            agop_outputs=agop_outputs,
             solver=solver,
+            solver_tol=solver_tol,
+            memory_budget=memory_budget,
             cv=cv,
             scoring=scoring,
             refit=refit,

@@ -7,7 +7,7 @@ serve them all at once, takes as long as 12 to 24 factors), and one kernel matri
 rows, which serves the predictions of all ridges in one product.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.base import clone
@@ -17,6 +17,10 @@ from rfmlearn._recursion import recursive_features
 from rfmlearn._targets import centre
 from rfmlearn.kernels import resolve_kernel
 from rfmlearn.solvers import resolve_solver
+
+# From this many outputs on their sum in the AGOP is taken over so many random mixtures.
+MANY_OUTPUTS = 16
+MIXTURES = 8
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class Path:
         Further arguments of `recursive_features`.
     solver, device : str
         As of the estimator.
+    budget : int or None
+        Bytes that matrix and solver may take; None is no limit.
     """
 
     kernel: object
@@ -79,10 +85,26 @@ class Path:
     options: dict
     solver: str
     device: str
+    budget: int | None = None
 
-    def memory(self, n, itemsize):
-        """Return the bytes that n training rows take: kernel matrix and solver."""
-        return n * n * itemsize + resolve_solver(self.solver).memory(n, itemsize)
+    def plan(self, n, n_outputs, itemsize):
+        """Return how n training rows are fitted.
+
+        Returns
+        -------
+        solver : Solver
+            What solves.
+        dense : bool
+            Whether the kernel matrix is stored.
+        memory : int
+            Bytes that matrix and solver take.
+        """
+        solver = resolve_solver(self.solver, n, n_outputs, itemsize, self.budget)
+        memory = solver.memory(n, itemsize)
+        dense = n * n * itemsize + memory
+        if self.budget is None or dense <= self.budget or not solver.takes_lazy:
+            return solver, True, dense
+        return solver, False, memory
 
     def start(self, train, metric=None):
         """Begin the recursion on the training rows.
@@ -112,11 +134,16 @@ class Path:
         def tensor(array):
             return _backend.to_tensor(np.asarray(array, dtype=dtype), device)
 
+        solver, dense, _ = self.plan(*train.Y.shape, dtype.itemsize)
+        options = dict(self.options)
+        if options["mixtures"] == "auto":
+            options["mixtures"] = MIXTURES if train.Y.shape[1] > MANY_OUTPUTS else None
         states = recursive_features(
             tensor(train.X),
             tensor(targets.matrix),
             kernel=kernel,
-            solver=resolve_solver(self.solver),
+            solver=solver,
+            dense=dense,
             bandwidth=self.bandwidth,
             alphas=self.alphas,
             max_iter=self.max_iter,
@@ -124,12 +151,37 @@ class Path:
             weight=tensor(train.weight) if np.any(train.weight != 1) else None,
             metric=metric,
             diag=self.diag,
-            **self.options,
+            **options,
         )
         return targets, shift, states
 
+    def in_single(self, train, queries):
+        """Return the rows in float32, centred, where held-out scores do not need more.
+
+        They do where a ridge comes near the rounding errors of the kernel matrix, about
+        ``sqrt(n) eps``, or the data would leave the range of float32.
+        """
+        floor = 10 * len(train.X) ** 0.5 * np.finfo(np.float32).eps
+        ridges = [*self.alphas, self.options["agop_alpha"]]
+        fits = (
+            train.X.dtype == np.float64
+            and self.options["scaling"] is not None
+            and resolve_kernel(self.kernel).translation_invariant
+            and min(alpha for alpha in ridges if alpha is not None) >= floor
+        )
+        if not fits:
+            return train, queries
+        shift = np.median(train.X, axis=0)
+        X, Q = train.X - shift, queries - shift
+        spread = np.abs(X).max()
+        if not (1e-6 < spread < 1e6 and np.abs(Q).max() < 1e12):
+            return train, queries
+        return replace(train, X=X.astype(np.float32)), Q.astype(np.float32)
+
     def scores(self, train, queries):
         """Yield, for each iterate, the outputs at further rows for each ridge.
+
+        They are computed in float32 where that is enough (see `in_single`).
 
         Parameters
         ----------
@@ -144,6 +196,7 @@ class Path:
             In the units of the target matrix. An iteration that ended early, because an
             AGOP was 0, repeats its last iterate.
         """
+        train, queries = self.in_single(train, queries)
         targets, _, states = self.start(train)
         outputs = None
         for _ in range(self.max_iter + 1):

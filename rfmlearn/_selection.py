@@ -42,7 +42,10 @@ _SHARED = (
     "matrix_scaling",
     "center_gradients",
     "n_agop_samples",
+    "agop_outputs",
     "solver",
+    "solver_tol",
+    "memory_budget",
     "device",
     "random_state",
 )
@@ -70,7 +73,7 @@ class BaseRFMCV(BaseKernelMachine):
 
     def __init__(
         self,
-        kernels=("laplace",),
+        kernels=("laplace", "product_laplace"),
         *,
         bandwidths=(0.5, 1.0, 2.0),
         alphas=(1e-3, 1e-2, 1e-1, 1.0, 10.0),
@@ -82,7 +85,10 @@ class BaseRFMCV(BaseKernelMachine):
         matrix_scaling="spectral",
         center_gradients=False,
         n_agop_samples=None,
+        agop_outputs="auto",
         solver="auto",
+        solver_tol=None,
+        memory_budget=None,
         cv=None,
         scoring=None,
         refit=True,
@@ -101,7 +107,10 @@ class BaseRFMCV(BaseKernelMachine):
         self.matrix_scaling = matrix_scaling
         self.center_gradients = center_gradients
         self.n_agop_samples = n_agop_samples
+        self.agop_outputs = agop_outputs
         self.solver = solver
+        self.solver_tol = solver_tol
+        self.memory_budget = memory_budget
         self.cv = cv
         self.scoring = scoring
         self.refit = refit
@@ -144,13 +153,14 @@ class BaseRFMCV(BaseKernelMachine):
         folds = [(rows.take(train), rows.take(test)) for train, test in self._splits(X, y)]
         if not all(len(side.X) for fold in folds for side in fold):
             raise ValueError("cv gives a split one side of which has no row of positive weight.")
-        paths = self._paths()
+        at_once = effective_n_jobs(self.n_jobs)
+        paths = self._paths(share=at_once)
+        at_once = min(at_once, len(paths) * len(folds))
         n = max(len(train.X) for train, _ in folds)
-        one_fit = paths[0].memory(n, X.dtype.itemsize)
-        at_once = min(effective_n_jobs(self.n_jobs), len(paths) * len(folds))
+        _, _, one_fit = paths[0].plan(n, rows.Y.shape[1], X.dtype.itemsize)
         parallel = Parallel(n_jobs=self.n_jobs)
         select = context.subcontext("select").call_on_fit_task_begin(estimator=self)
-        with _backend.memory_guard(n, at_once * one_fit, device):
+        with _backend.memory_guard(n, at_once * one_fit, device, self.memory_budget):
             score = self._fold_score(target, weighted=sample_weight is not None)
             scores = parallel(
                 delayed(score)(path, train, test) for path, (train, test) in product(paths, folds)
@@ -204,7 +214,7 @@ class BaseRFMCV(BaseKernelMachine):
         """Return one recursion; its random rows are those of the plain estimator."""
         return self._path(check_random_state(self.random_state), **parameters)
 
-    def _paths(self):
+    def _paths(self, share):
         """Return the recursions to run, in the order of `cv_results_`."""
         kernels = [self.kernels] if isinstance(self.kernels, str | Kernel) else self.kernels
         alphas = np.atleast_1d(np.asarray(self.alphas, dtype=float))
@@ -225,6 +235,7 @@ class BaseRFMCV(BaseKernelMachine):
                     diag=diag,
                     alphas=alphas,
                     max_iter=self.max_iter,
+                    share=share,
                 )
             )
         if not paths or not alphas:

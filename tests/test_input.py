@@ -177,16 +177,18 @@ def test_more_components_than_features_are_refused():
 def test_a_kernel_matrix_beyond_the_free_memory_is_refused(monkeypatch):
     monkeypatch.setattr(_backend, "free_bytes", lambda device: 2**20)
     X, y = data(300)
-    model = RFMRegressor()
-    with pytest.raises(MemoryError, match=r"300 rows .* GiB are free. Fit on fewer rows"):
+    model = RFMRegressor(solver="cholesky")
+    with pytest.raises(MemoryError, match=r"300 rows .* GiB are free\. Fit with solver='pcg'"):
         model.fit(X, y)
     assert not hasattr(model, "dual_coef_")
     with pytest.raises(MemoryError):
-        RFMRegressor().fit(X.tolist(), y)
+        RFMRegressor(solver="cholesky").fit(X.tolist(), y)
     # float32 takes half of it
     n_bytes = 2 * 300 * 300 * 4
     monkeypatch.setattr(_backend, "free_bytes", lambda device: n_bytes)
-    RFMRegressor(max_iter=1).fit(X.astype(np.float32), y)
+    RFMRegressor(solver="cholesky", max_iter=1).fit(X.astype(np.float32), y)
+    with pytest.raises(MemoryError, match="more than memory_budget=1000"):
+        RFMRegressor(memory_budget=1000).fit(X, y)
 
 
 def test_an_allocator_that_fails_is_a_memory_error():

@@ -16,9 +16,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rfmlearn import RFMClassifier, RFMClassifierCV, RFMRegressor, RFMRegressorCV, _selection
 from rfmlearn._calibration import fit_temperature, probabilities
+from rfmlearn._search import Path, Rowset
 from rfmlearn.kernels import PowerExponential
 
-SMALL = {"bandwidths": (0.5, 2.0), "alphas": (1e-3, 0.1, 10.0), "max_iter": 2, "random_state": 0}
+SMALL = {
+    "kernels": "laplace",
+    "bandwidths": (0.5, 2.0),
+    "alphas": (1e-3, 0.1, 10.0),
+    "max_iter": 2,
+    "random_state": 0,
+}
 GRID = {
     "bandwidth": [0.5, 2.0],
     "diag": [False, True],
@@ -50,6 +57,12 @@ def test_check_estimator(estimator, check):
         check(estimator)
 
 
+@pytest.fixture
+def in_double(monkeypatch):
+    """Compute held-out scores in the precision of X, as the plain estimator does."""
+    monkeypatch.setattr(Path, "in_single", lambda self, train, queries: (train, queries))
+
+
 def by_params(results):
     """Return the split scores of each candidate, keyed by its parameters."""
     splits = sorted(key for key in results if key.startswith("split"))
@@ -60,7 +73,7 @@ def by_params(results):
 
 
 @pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error"])
-def test_a_regressor_scores_and_chooses_like_a_grid_search(scoring):
+def test_a_regressor_scores_and_chooses_like_a_grid_search(in_double, scoring):
     X, y = data()
     cv = KFold(3, shuffle=True, random_state=1)
     ours = RFMRegressorCV(**SMALL, cv=cv, scoring=scoring).fit(X, y)
@@ -81,7 +94,7 @@ def test_a_regressor_scores_and_chooses_like_a_grid_search(scoring):
 
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "roc_auc_ovr"])
-def test_a_classifier_scores_like_a_grid_search(k, scoring):
+def test_a_classifier_scores_like_a_grid_search(in_double, k, scoring):
     X, y = classes(k=k)
     cv = StratifiedKFold(3)
     ours = RFMClassifierCV(**SMALL, cv=cv, scoring=scoring).fit(X, y)
@@ -92,7 +105,7 @@ def test_a_classifier_scores_like_a_grid_search(k, scoring):
         np.testing.assert_allclose(scores, b[key], rtol=1e-6, atol=1e-12)
 
 
-def test_the_default_score_of_a_classifier_is_the_squared_error_of_its_outputs():
+def test_the_default_score_of_a_classifier_is_the_squared_error_of_its_outputs(in_double):
     X, y = classes()
     train, test = np.arange(60), np.arange(60, 90)
     ours = RFMClassifierCV(**SMALL, cv=[(train, test)]).fit(X, y)
@@ -105,7 +118,7 @@ def test_the_default_score_of_a_classifier_is_the_squared_error_of_its_outputs()
         np.testing.assert_allclose(score, -error, rtol=1e-6)
 
 
-def test_weights_count_in_fits_scores_and_temperature():
+def test_weights_count_in_fits_scores_and_temperature(in_double):
     X, y = classes(60)
     w = np.random.default_rng(1).integers(0, 4, 60)
     groups = np.arange(60) % 3
@@ -124,11 +137,12 @@ def test_weights_count_in_fits_scores_and_temperature():
     np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), rtol=1e-4)
 
 
-def test_random_gradient_rows_are_those_of_the_plain_estimator():
+def test_random_gradient_rows_are_those_of_the_plain_estimator(in_double):
     X, y = data()
     split = [(np.arange(60), np.arange(60, 90))]
     options = {"n_agop_samples": 20, "random_state": 7, "max_iter": 2}
-    ours = RFMRegressorCV(bandwidths=1.0, alphas=0.1, diag=False, cv=split, **options).fit(X, y)
+    fixed = {"kernels": "laplace", "bandwidths": 1.0, "alphas": 0.1, "diag": False}
+    ours = RFMRegressorCV(**fixed, cv=split, **options).fit(X, y)
     plain = RFMRegressor(alpha=0.1, agop_alpha=1e-2, **options).fit(X[:60], y[:60])
     error = mean_squared_error(y[60:], plain.predict(X[60:]))
     np.testing.assert_allclose(ours.cv_results_["mean_test_score"][-1], -error, rtol=1e-6)
@@ -145,6 +159,37 @@ def test_the_result_has_everything_of_the_plain_estimator():
     np.testing.assert_array_equal(ours.input_gradients(X), plain.input_gradients(X))
     assert ours.best_iter_ == ours.best_params_["max_iter"] == plain.n_iter_
     assert ours.n_iter_ == 2
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "product_laplace"])
+@pytest.mark.parametrize("far", [0.0, 1e5])
+def test_held_out_scores_in_float32_are_those_of_float64(kernel, far, monkeypatch):
+    X, y = data(200)
+    X = X + far  # float32 is for the centred rows: no digit is lost
+    options = SMALL | {"kernels": kernel, "cv": 3}
+    single = RFMRegressorCV(**options).fit(X, y)
+    monkeypatch.setattr(Path, "in_single", lambda self, train, queries: (train, queries))
+    double = RFMRegressorCV(**options).fit(X, y)
+    a, b = single.cv_results_["mean_test_score"], double.cv_results_["mean_test_score"]
+    assert not np.array_equal(a, b)
+    # the solver accepts residuals of 4 sqrt(eps) = 1.4e-3 of the targets
+    np.testing.assert_allclose(a, b, rtol=3e-3)
+    assert single.best_params_ == double.best_params_
+    np.testing.assert_array_equal(single.predict(X), double.predict(X))
+    assert single.predict(X).dtype == np.float64
+
+
+@pytest.mark.parametrize("case", ["small ridge", "huge", "tiny", "far query"])
+def test_held_out_scores_stay_in_float64_where_float32_would_not_do(case):
+    X, y = data(60)
+    rows = Rowset(X * {"huge": 1e200, "tiny": 1e-200}.get(case, 1.0), y, y[:, None], np.ones(60))
+    alphas = (1e-9,) if case == "small ridge" else (0.1,)
+    model = RFMRegressorCV()
+    path = model._search_path(kernel="laplace", bandwidth=1.0, diag=True, alphas=alphas, max_iter=1)
+    queries = X * 1e30 if case == "far query" else rows.X
+    train, moved = path.in_single(rows, queries)
+    assert train is rows
+    assert moved is queries
 
 
 def test_workers_change_nothing():
@@ -188,12 +233,12 @@ def test_without_refit_there_are_only_results():
 
 def test_kernels_may_be_names_objects_or_one_of_them():
     X, y = data(40)
-    both = RFMRegressorCV(("gaussian", PowerExponential(0.7)), **SMALL).fit(X, y)
+    both = RFMRegressorCV(**SMALL | {"kernels": ("gaussian", PowerExponential(0.7))}).fit(X, y)
     assert set(map(str, both.cv_results_["param_kernel"])) == {
         "gaussian",
         "PowerExponential(exponent=0.7)",
     }
-    one = RFMRegressorCV("gaussian", **SMALL).fit(X, y)
+    one = RFMRegressorCV(**SMALL | {"kernels": "gaussian"}).fit(X, y)
     half = len(both.cv_results_["params"]) // 2
     np.testing.assert_array_equal(
         both.cv_results_["mean_test_score"][:half], one.cv_results_["mean_test_score"]

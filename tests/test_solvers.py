@@ -33,11 +33,16 @@ def test_all_columns_equal_the_direct_solution(name, weighted, dtype):
     before = system.matrix.clone()
     solution = resolve_solver(name).solve(system, torch.as_tensor(Y, dtype=dtype))
     assert torch.equal(system.matrix, before)
-    # condition number of the system: at most (80 * 4 + alpha) / alpha
-    atol = 10 * torch.finfo(dtype).eps * 3200 * np.abs(expected).max()
-    np.testing.assert_allclose(solution.coef.double(), expected, atol=atol)
+    # condition number of the system: at most (80 * 4 + alpha) / alpha; the error is at most
+    # that times the residual, which is rounding for a direct solver
+    residual = 100 * torch.finfo(dtype).eps
+    if name == "pcg":
+        residual += resolve_solver(name).tolerance(dtype)
+    norms = np.linalg.norm(expected, axis=0).max()
+    np.testing.assert_allclose(solution.coef.double(), expected, atol=3200 * residual * norms)
     assert float(solution.jitter) == 0
-    assert float(solution.residual) < 100 * torch.finfo(dtype).eps
+    assert float(solution.residual) < residual
+    assert bool(solution.converged)
 
 
 @solvers
@@ -46,7 +51,8 @@ def test_a_solver_serves_systems_of_different_sizes_in_turn(name):
     for n in (30, 50, 30):
         K, y = kernel_matrix(n), torch.ones(n, 1, dtype=torch.float64)
         coef = solver.solve(KernelSystem(K, 0.5), y).coef
-        np.testing.assert_allclose(K @ coef + 0.5 * coef, y, atol=1e-12)
+        # relative to the norm of y, the root of n
+        np.testing.assert_allclose(K @ coef + 0.5 * coef, y, atol=1e-10 * n**0.5)
 
 
 @solvers

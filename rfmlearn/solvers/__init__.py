@@ -8,15 +8,17 @@ from rfmlearn.solvers._base import (
     Solution,
     Solver,
     register,
-    resolve_solver,
 )
+from rfmlearn.solvers._choice import resolve_solver
 from rfmlearn.solvers._cholesky import CholeskySolver
+from rfmlearn.solvers._pcg import PCGSolver
 
 __all__ = [
     "SOLVERS",
     "CholeskySolver",
     "KernelSystem",
     "NotPositiveDefiniteError",
+    "PCGSolver",
     "Solution",
     "Solver",
     "register",

@@ -6,7 +6,7 @@ With row weights w and ``s = sqrt(w)`` the dual coefficients are
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from numpy.linalg import LinAlgError
@@ -31,22 +31,6 @@ def register(solver_class):
     return solver_class
 
 
-def resolve_solver(name):
-    """Return a fresh solver.
-
-    Parameters
-    ----------
-    name : str
-        Registered name; "auto" is the Cholesky solver.
-
-    Returns
-    -------
-    Solver
-        An instance for one fit.
-    """
-    return SOLVERS["cholesky" if name == "auto" else name]()
-
-
 class NotPositiveDefiniteError(LinAlgError):
     """The kernel system has no positive definite factor, whatever jitter is tried."""
 
@@ -57,17 +41,23 @@ class KernelSystem:
 
     Parameters
     ----------
-    matrix : tensor of shape (n, n)
-        ``s K s``, symmetric; alpha is not on its diagonal.
+    matrix : tensor of shape (n, n), or lazy
+        ``s K s``, symmetric; alpha is not on its diagonal. An iterative solver also takes an
+        object that computes what it is asked for, with ``len``, ``@``, ``[:, index]``,
+        ``diagonal()``, ``dtype`` and ``device``.
     alpha : float
         Ridge.
     root_weight : tensor of shape (n,) or None
         ``s``; None means weights 1.
+    shared : dict
+        What a solver has found out about this matrix, for the same one with another alpha:
+        `dataclasses.replace` hands it on.
     """
 
     matrix: torch.Tensor
     alpha: float
     root_weight: torch.Tensor | None = None
+    shared: dict = field(default_factory=dict, repr=False)
 
     @classmethod
     def weighted_(cls, K, alpha, root_weight=None):
@@ -121,22 +111,43 @@ class Solution:
         What had to be added to the diagonal beyond alpha; 0 when nothing was.
     n_iter : int
         Iterations; 0 for a direct solver.
+    converged : 0-d bool tensor or bool
+        Whether the residual is within the solver's tolerance.
     """
 
     coef: torch.Tensor
     residual: torch.Tensor
     jitter: torch.Tensor
     n_iter: int = 0
+    converged: torch.Tensor | bool = True
 
 
 class Solver(ABC):
     """One way to solve a `KernelSystem`.
 
     An instance belongs to one fit and may keep buffers from one system to the next.
+    `takes_lazy` says that the matrix of a system need not be a tensor.
     """
 
+    takes_lazy = False
+
+    def tolerance(self, dtype):
+        """Return the relative residual that the solver reaches unless told otherwise.
+
+        Parameters
+        ----------
+        dtype : torch.dtype
+            Of the matrix.
+
+        Returns
+        -------
+        float
+            The tolerance.
+        """
+        return 4 * torch.finfo(dtype).eps ** 0.5
+
     @abstractmethod
-    def solve(self, system, targets):
+    def solve(self, system, targets, tol=None):
         """Return the `Solution` for all columns of `targets` at once.
 
         Parameters
@@ -145,6 +156,9 @@ class Solver(ABC):
             n equations. Its matrix is left as it is.
         targets : tensor of shape (n, c)
             Right-hand sides y, before weighting.
+        tol : float, optional
+            Relative residual to reach; None is the solver's own. A direct solver does not
+            look at it.
 
         Returns
         -------

@@ -38,7 +38,7 @@ class CholeskySolver(Solver):
         """Return the bytes of the factor."""
         return n * n * itemsize
 
-    def solve(self, system, targets):
+    def solve(self, system, targets, tol=None):
         """Return the solution for all columns of `targets` (see `Solver`)."""
         K = system.matrix
         eps = torch.finfo(K.dtype).eps
@@ -51,7 +51,7 @@ class CholeskySolver(Solver):
             solution = self._attempt(system, rhs, level * mean_diagonal)
             if solution is not None:
                 best = solution
-                if not _backend.holds(solution.residual > good_enough(K.dtype)):
+                if not _backend.holds(solution.residual > self.tolerance(K.dtype)):
                     break
         if best is None:
             raise NotPositiveDefiniteError(_why(K, system.alpha, level * mean_diagonal))
@@ -72,7 +72,7 @@ class CholeskySolver(Solver):
         size = torch.where(size > 0, size, torch.ones_like(size))
         residual = torch.addmm(rhs, K, b, alpha=-1).sub_(shift * b)
         relative = residual.norm() / size
-        enough = good_enough(K.dtype)
+        enough = self.tolerance(K.dtype)
         if K.dtype == torch.float32 and _backend.holds(relative > enough):
             b, relative = self._refine(system, rhs, shift, b, size, enough)
         return Solution(coef=system.scale(b), residual=relative, jitter=jitter)
@@ -99,11 +99,6 @@ class CholeskySolver(Solver):
                 break
             b = (x + self._back_substitute(residual.to(b.dtype)).to(wide)).to(b.dtype)
         return best, relative
-
-
-def good_enough(dtype):
-    """Return the relative residual that is accepted without refinement or jitter."""
-    return 4 * torch.finfo(dtype).eps ** 0.5
 
 
 def _levels(first, last):

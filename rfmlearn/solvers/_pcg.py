@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Conjugate gradients, preconditioned by a low-rank approximation of the kernel matrix.
+
+With m landmark columns C of K and ``C[landmarks] = L L^T`` the Nystrom approximation is
+``B B^T`` with ``B = C L^-T``; what it leaves of the diagonal, delta on average, joins the
+ridge: ``P = B B^T + (alpha + delta) I`` (randomised preconditioning as in Frangella, Tropp and
+Udell, arXiv 2110.02820, with a column sample). Each step costs one product with the matrix
+and two with B.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from rfmlearn import _backend
+from rfmlearn.solvers._base import Solution, Solver, register
+from rfmlearn.solvers._cholesky import CholeskySolver
+
+# Up to here a system that the iteration gives up on is small enough to be factored.
+_SMALL = 4096
+
+
+@register
+class PCGSolver(Solver):
+    """Preconditioned conjugate gradients, all right-hand sides at once.
+
+    It ends when the true residual of every column, not the recurrence's, is below the
+    tolerance, relative to the column. In float32 a system too ill-conditioned for it is
+    continued with vectors, residuals and preconditioner in float64. Where that does not end
+    either, up to 4,096 equations are factored instead (see `CholeskySolver`); beyond, the
+    best solution found is returned with its residual, and the estimators warn.
+
+    The landmarks are drawn with a fixed seed. There are at most 500 products with the matrix
+    in each precision.
+    """
+
+    name: ClassVar[str] = "pcg"
+    takes_lazy = True
+    max_iter = 500
+
+    @staticmethod
+    def _rank(n):
+        """Return the number of landmarks for n equations: five times the root of n."""
+        return min(n, int(5 * n**0.5))
+
+    def memory(self, n, itemsize):
+        """Return the bytes of B and of what is made of it."""
+        m = self._rank(n)
+        return (2 * n * m + 3 * m * m) * itemsize
+
+    def tolerance(self, dtype):
+        """Return 1e-10 in float64 and 5e-4 in float32 (see `Solver`)."""
+        return 1e-10 if dtype == torch.float64 else 5e-4
+
+    def solve(self, system, targets, tol=None):
+        """Return the solution for all columns of `targets` (see `Solver`)."""
+        K = system.matrix
+        tol = self.tolerance(K.dtype) if tol is None else tol
+        rhs = system.scale(targets)
+        size = rhs.norm(dim=0)
+        size = torch.where(size > 0, size, torch.ones_like(size))
+        b, worst, steps = torch.zeros_like(rhs), None, 0
+        widths = [K.dtype, _backend.wider(K.device)]
+        for dtype in dict.fromkeys(widths):
+            P = self._preconditioner(system, dtype)
+            if P is None:
+                continue
+            b, n_iter = self._iterate(system, rhs, size, b.to(dtype), P, tol)
+            steps += n_iter
+            # of what is returned: in the dtype of K the digits beyond it are lost
+            worst = _worst(_residual(system, rhs, b.to(K.dtype).to(dtype)), size)
+            # float32 coefficients cannot do better where rounding them is what is left
+            tol = max(tol, super().tolerance(K.dtype)) if dtype != K.dtype else tol
+            if not _backend.holds(_beyond(worst, tol)):
+                break
+        factorable = isinstance(K, torch.Tensor) and len(K) <= _SMALL
+        if factorable and (worst is None or _backend.holds(_beyond(worst, tol))):
+            return CholeskySolver().solve(system, targets)
+        return Solution(
+            coef=system.scale(b.to(K.dtype)),
+            residual=worst.to(K.dtype),
+            jitter=torch.zeros_like(worst, dtype=K.dtype),
+            n_iter=steps,
+            converged=worst <= tol,
+        )
+
+    def _preconditioner(self, system, dtype):
+        """Return the preconditioner of the system; None if K is not positive definite."""
+        low_rank = system.shared.get(("nystrom", dtype))
+        if low_rank is None:
+            low_rank = _nystrom(system.matrix, self._rank(len(system.matrix)), dtype)
+            system.shared["nystrom", dtype] = low_rank
+        return low_rank and _Preconditioner.of(*low_rank, system.alpha)
+
+    def _iterate(self, system, rhs, size, x, P, tol):
+        """Return a better solution, and the steps taken."""
+        K, alpha = system.matrix, system.alpha
+        best, least, steps = x, None, 0
+        while True:  # each round starts from a true residual
+            r = _residual(system, rhs, x)
+            now = _worst(r, size)
+            if least is not None and _backend.holds(_beyond(now, least / 2)):
+                break
+            best, least = x, now
+            if steps >= self.max_iter or not _backend.holds(_beyond(now, tol)):
+                break
+            x, taken = self._round(K, alpha, x, r, P, size, tol, self.max_iter - steps)
+            steps += taken
+        return best, steps
+
+    @staticmethod
+    def _round(K, alpha, x, r, P, size, tol, max_steps):
+        """Run the recurrence until its own residual is well below the tolerance."""
+        z = P.solve(r)
+        p, rz, taken = z, (r * z).sum(0), 0
+        while taken < max_steps:
+            taken += 1
+            Kp = _product(K, p) + alpha * p
+            curvature = (p * Kp).sum(0)
+            # a column that is solved, or that lost its digits, stands still
+            a = torch.where(curvature > 0, rz / curvature, torch.zeros_like(rz))
+            x = x + a * p
+            r = r - a * Kp
+            if not _backend.holds(_worst(r, size) > 0.8 * tol):
+                break
+            z, before = P.solve(r), rz
+            rz = (r * z).sum(0)
+            p = z + torch.where(before > 0, rz / before, torch.zeros_like(rz)) * p
+        return x, taken
+
+
+@dataclass(frozen=True)
+class _Preconditioner:
+    """``P = B B^T + shift I``, applied through the (m, m) Cholesky factor of its inverse."""
+
+    B: torch.Tensor
+    factor: torch.Tensor
+    shift: torch.Tensor
+
+    @classmethod
+    def of(cls, B, gram, delta, alpha):
+        shift = alpha + delta
+        inner = gram.clone()
+        inner.diagonal().add_(shift)
+        factor, info = torch.linalg.cholesky_ex(inner)
+        return None if _backend.holds(info != 0) else cls(B, factor, shift)
+
+    def solve(self, r):
+        """Return ``P^-1 r`` by the Woodbury identity."""
+        return (r - self.B @ torch.cholesky_solve(self.B.mT @ r, self.factor)) / self.shift
+
+
+def _nystrom(K, m, dtype):
+    """Return B, ``B^T B`` and the mean of the diagonal that is left; None if K is unfit."""
+    n, eps = len(K), torch.finfo(dtype).eps
+    index = _backend.random_rows(n, m, 0, K.device)
+    C = K[:, index].to(dtype)
+    diagonal = K.diagonal().to(dtype)
+    corner = C[index]
+    # what rounding can add to an eigenvalue
+    floor = m * torch.finfo(K.dtype).eps * diagonal.mean()
+    corner.diagonal().add_(floor)
+    L, info = torch.linalg.cholesky_ex(corner)
+    if _backend.holds(info != 0):
+        return None
+    B = torch.linalg.solve_triangular(L, C.mT, upper=False).mT
+    left = (diagonal - B.square().sum(1)).clamp(min=0).mean()
+    return B, B.mT @ B, left + n * eps * diagonal.mean()
+
+
+def _residual(system, rhs, x):
+    return rhs - _product(system.matrix, x) - system.alpha * x
+
+
+def _worst(residual, size):
+    """Return the largest relative residual of a column."""
+    return (residual.norm(dim=0) / size).max()
+
+
+def _beyond(residual, bound):
+    """Return whether a residual is above a bound, or NaN, as a 0-d tensor."""
+    return torch.logical_not(residual <= bound)
+
+
+def _product(K, V):
+    """Return K V in the dtype of V, which may be wider than that of K."""
+    if K.dtype == V.dtype or not isinstance(K, torch.Tensor):
+        return K @ V
+    out = torch.empty_like(V)
+    for block in _backend.blocks(len(K), len(K) * V.element_size(), V.device):
+        out[block] = K[block].to(V.dtype) @ V
+    return out
