@@ -26,8 +26,9 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
         ``bandwidth_mode="adaptive"``, lengths with "constant".
     alphas : float or sequence of float, default=(1e-3, 1e-2, 1e-1, 1.0, 10.0)
         Ridges to try.
-    diag : bool or sequence of bool, default=(False, True)
-        Kinds of metric to try, full and diagonal.
+    diag : "auto", bool or sequence of bool, default="auto"
+        Kinds of metric to try, full and diagonal. "auto" is one for each kernel: diagonal
+        for "product_laplace", which sees the axes, and full for those that do not.
     bandwidth_mode : {"adaptive", "constant"}, default="adaptive"
         Whether the bandwidth follows the metric.
     max_iter : int, default=5
@@ -126,8 +127,9 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         ``bandwidth_mode="adaptive"``, lengths with "constant".
     alphas : float or sequence of float, default=(1e-3, 1e-2, 1e-1, 1.0, 10.0)
         Ridges to try.
-    diag : bool or sequence of bool, default=(False, True)
-        Kinds of metric to try, full and diagonal.
+    diag : "auto", bool or sequence of bool, default="auto"
+        Kinds of metric to try, full and diagonal. "auto" is one for each kernel: diagonal
+        for "product_laplace", which sees the axes, and full for those that do not.
     bandwidth_mode : {"adaptive", "constant"}, default="adaptive"
         Whether the bandwidth follows the metric.
     max_iter : int, default=5
@@ -231,7 +233,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         *,
         bandwidths=(0.5, 1.0, 2.0),
         alphas=(1e-3, 1e-2, 1e-1, 1.0, 10.0),
-        diag=(False, True),
+        diag="auto",
         bandwidth_mode="adaptive",
         max_iter=5,
         agop_alpha=1e-2,

@@ -62,7 +62,7 @@ class BaseRFMCV(BaseKernelMachine):
         "kernels": [StrOptions(set(KERNELS)), Kernel, "array-like"],
         "bandwidths": [Interval(Real, 0, None, closed="neither"), "array-like"],
         "alphas": [Interval(Real, 0, None, closed="left"), "array-like"],
-        "diag": ["boolean", "array-like"],
+        "diag": [StrOptions({"auto"}), "boolean", "array-like"],
         **{name: BaseKernelMachine._parameter_constraints[name] for name in _SHARED},
         "agop_alpha": [Interval(Real, 0, None, closed="left")],
         "cv": ["cv_object"],
@@ -77,7 +77,7 @@ class BaseRFMCV(BaseKernelMachine):
         *,
         bandwidths=(0.5, 1.0, 2.0),
         alphas=(1e-3, 1e-2, 1e-1, 1.0, 10.0),
-        diag=(False, True),
+        diag="auto",
         bandwidth_mode="adaptive",
         max_iter=5,
         agop_alpha=1e-2,
@@ -221,10 +221,7 @@ class BaseRFMCV(BaseKernelMachine):
         # from the largest on, so that among equals the smoothest comes first
         alphas = tuple(float(alpha) for alpha in np.unique(alphas)[::-1])
         paths = []
-        for kernel, bandwidth, diag in product(
-            kernels, np.atleast_1d(self.bandwidths), np.atleast_1d(self.diag)
-        ):
-            bandwidth, diag = float(bandwidth), bool(diag)
+        for kernel, bandwidth, diag in self._kinds(kernels):
             for alpha in alphas:  # each value must be one that the plain estimator takes
                 plain = self._plain(kernel=kernel, bandwidth=bandwidth, diag=diag, alpha=alpha)
                 plain._validate_params()
@@ -241,6 +238,17 @@ class BaseRFMCV(BaseKernelMachine):
         if not paths or not alphas:
             raise ValueError("kernels, bandwidths, alphas and diag must each hold a value.")
         return paths
+
+    def _kinds(self, kernels):
+        """Yield kernel, bandwidth and kind of metric of each recursion."""
+        for kernel, bandwidth in product(kernels, np.atleast_1d(self.bandwidths)):
+            if isinstance(self.diag, str):
+                known = KERNELS.get(kernel) if isinstance(kernel, str) else kernel
+                kinds = [not getattr(known, "rotation_invariant", True)]
+            else:
+                kinds = np.atleast_1d(self.diag)
+            for diag in kinds:
+                yield kernel, float(bandwidth), bool(diag)
 
     def _fold_score(self, target, weighted):
         """Return the function that scores a path on one fold."""

@@ -21,6 +21,7 @@ from rfmlearn.kernels import PowerExponential
 
 SMALL = {
     "kernels": "laplace",
+    "diag": (False, True),
     "bandwidths": (0.5, 2.0),
     "alphas": (1e-3, 0.1, 10.0),
     "max_iter": 2,
@@ -229,6 +230,16 @@ def test_without_refit_there_are_only_results():
     refitted = RFMRegressorCV(**SMALL).fit(X, y)
     with pytest.raises(NotFittedError):
         refitted.set_params(refit=False).fit(X, y).predict(X)
+
+
+def test_by_default_the_kind_of_metric_goes_with_the_kernel():
+    X, y = data(40)
+    small = {"bandwidths": 1.0, "alphas": 0.1, "max_iter": 1, "cv": 2}
+    found = RFMRegressorCV(**small).fit(X, y).cv_results_
+    kinds = set(zip(found["param_kernel"], found["param_diag"].tolist(), strict=True))
+    assert kinds == {("laplace", False), ("product_laplace", True)}
+    own = RFMRegressorCV(PowerExponential(0.7), **small).fit(X, y).cv_results_
+    assert not own["param_diag"].any()
 
 
 def test_kernels_may_be_names_objects_or_one_of_them():

@@ -130,10 +130,12 @@ class Kernel(ABC):
     """What the recursion asks of a kernel.
 
     Subclasses give `matrix` and `gradients`. `translation_invariant` says that the kernel
-    depends on differences only, so that the data may be centred first, which saves digits.
+    depends on differences only, so that the data may be centred first, which saves digits;
+    `rotation_invariant` that it does not see the axes.
     """
 
     translation_invariant = False
+    rotation_invariant = True
 
     def spread(self, Z, weight=None):
         """Return the length that an adaptive bandwidth is measured in.

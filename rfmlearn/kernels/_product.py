@@ -36,6 +36,7 @@ class ProductLaplace(Kernel):
 
     name: ClassVar[str] = "product_laplace"
     translation_invariant = True
+    rotation_invariant = False
 
     def spread(self, Z, weight=None):
         """Return the sum over coordinates of the rms differences (see `Kernel`)."""
