@@ -162,12 +162,12 @@ def memory_guard(n_rows, n_bytes, device, budget=None):
     compared with what is free, or with the user's budget, before anything is allocated.
     """
     advice = (
-        "Fit with solver='pcg', which need not store the matrix, on fewer rows, or pass X as "
-        "float32 to halve it."
+        "Leave the choice to solver='auto', which need not store the matrix, set n_centers, or "
+        "pass X as float32 to halve it."
     )
     need = (
-        f"The kernel matrix of {n_rows} rows and its solver need {n_bytes / 2**30:.3g} GiB "
-        f"on device {str(device)!r}"
+        f"The solver and what it stores of the kernel matrix of {n_rows} rows need "
+        f"{n_bytes / 2**30:.3g} GiB on device {str(device)!r}"
     )
     if budget is not None and n_bytes > budget:
         raise MemoryError(f"{need}, more than memory_budget={budget}. {advice}")

@@ -10,7 +10,6 @@ from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.linalg import LinAlgWarning
 from scipy.sparse import issparse
 from sklearn.base import (
     BaseEstimator,
@@ -27,7 +26,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from rfmlearn import _backend
 from rfmlearn._history import History
-from rfmlearn._recursion import Metric, Predictor
+from rfmlearn._predictor import Metric, Predictor
 from rfmlearn._search import Path, Rowset
 from rfmlearn.features import top_directions
 from rfmlearn.kernels import KERNELS, Kernel, resolve_kernel
@@ -61,6 +60,7 @@ class BaseKernelMachine(
         "center_gradients": ["boolean"],
         "n_agop_samples": [Interval(Integral, 1, None, closed="left"), None],
         "agop_outputs": [StrOptions({"auto", "all"}), Interval(Integral, 1, None, closed="left")],
+        "n_centers": [Interval(Integral, 1, None, closed="left"), None],
         "solver": [StrOptions({"auto", *SOLVERS})],
         "solver_tol": [Interval(Real, 0, None, closed="neither"), None],
         "memory_budget": [Interval(Integral, 1, None, closed="left"), None],
@@ -120,8 +120,8 @@ class BaseKernelMachine(
         keep = weight > 0
         if not keep.any():
             raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
-        # a copy: the fitted model must not change when the caller's array does
-        X, y, weight = np.ascontiguousarray(X[keep]), y[keep], weight[keep]
+        if not keep.all():
+            X, y, weight = X[keep], y[keep], weight[keep]
         if self.early_stopping and validation is None:
             stratify = y if hasattr(target, "encoder") else None
             parts = train_test_split(
@@ -134,7 +134,8 @@ class BaseKernelMachine(
             )
             X, X_val, y, y_val, weight, weight_val = parts
             validation = X_val, target.encode(y_val), weight_val
-        path = self._path(
+        path = Path.of(
+            self,
             rng,
             kernel=kernel,
             bandwidth=self.bandwidth,
@@ -146,11 +147,13 @@ class BaseKernelMachine(
         rows = Rowset(X, y, target.encode(y), weight)
         _, _, need = path.plan(*rows.Y.shape, X.dtype.itemsize)
         with _backend.memory_guard(len(X), need, device, self.memory_budget):
-            targets, shift, states = path.start(rows, self._starting_metric(X))
+            targets, shift, expansion, states = path.start(rows, self._starting_metric(X))
+            # a copy: the fitted model must not change when the caller's array does
+            X_fit = np.array(X[expansion], order="C")
             own = {"_kernel": kernel, "_shift": shift, "_total_weight": float(weight.sum())}
 
             def describe(state, history):
-                fitted = self._attributes(state, history, X, targets, flat=target.flat(y))
+                fitted = self._attributes(state, history, X_fit, targets, flat=target.flat(y))
                 return {**fitted, **self._task_attributes(target), **own}
 
             told = {"estimator": self, "X": X, "y": y}
@@ -162,41 +165,6 @@ class BaseKernelMachine(
         for name, value in describe(history.best, history.rows).items():
             setattr(self, name, value)
         return self
-
-    def _path(self, rng, *, kernel, bandwidth, diag, alphas, max_iter, every_iterate=True, share=1):
-        """Return the recursion with these parameters and the estimator's others.
-
-        `every_iterate` says that the predictor of each iterate is used, not the last one's
-        only; `share` is the number of recursions at a time.
-        """
-        budget = self.memory_budget
-        if budget is None:
-            free = _backend.free_bytes(_backend.resolve_device(self.device))
-            budget = None if free is None else free * 3 // 4
-        options = {
-            "adaptive": self.bandwidth_mode == "adaptive",
-            "agop_alpha": None if self.agop_alpha is None else float(self.agop_alpha),
-            "power": float(self.agop_power),
-            "scaling": self.matrix_scaling,
-            "center": self.center_gradients,
-            "n_samples": self.n_agop_samples,
-            "mixtures": None if self.agop_outputs == "all" else self.agop_outputs,
-            "tol": self.solver_tol,
-            "loose": not every_iterate,
-            "seed": int(rng.randint(2**31 - 1)),
-        }
-        alphas = tuple(float(alpha) for alpha in alphas)
-        return Path(
-            kernel,
-            float(bandwidth),
-            bool(diag),
-            alphas,
-            max_iter,
-            options,
-            self.solver,
-            self.device,
-            None if budget is None else budget // share,
-        )
 
     def _follow(self, states, history, told, describe):
         """Draw the iterates into the history, tell the callbacks, stop where told."""
@@ -217,15 +185,8 @@ class BaseKernelMachine(
         context.call_on_fit_task_end(
             **told, reconstruction_attributes=partial(describe, history.best, history.rows)
         )
-        jittered = history.jittered
-        if len(jittered):
-            warnings.warn(
-                f"The kernel system was singular to rounding with alpha={self.alpha:g}: up to "
-                f"{jittered['jitter'].max():.1e} was added to its diagonal, at iterate "
-                f"{', '.join(map(str, jittered['iteration']))}. Raise alpha, or pass X as float64.",
-                LinAlgWarning,
-                stacklevel=4,
-            )
+        for message, category in history.complaints():
+            warnings.warn(message, category, stacklevel=4)
 
     def _attributes(self, state, history, X, targets, flat):
         """Return the fitted attributes of one iterate, all NumPy or plain."""

@@ -2,6 +2,8 @@
 """What is noted of each iterate, which one is kept, and when to stop."""
 
 import numpy as np
+from scipy.linalg import LinAlgWarning
+from sklearn.exceptions import ConvergenceWarning
 
 from rfmlearn import _backend
 
@@ -12,6 +14,8 @@ FIELDS = [
     ("validation_score", np.float64),
     ("residual", np.float64),
     ("jitter", np.float64),
+    ("solver_iterations", np.int64),
+    ("converged", np.bool_),
 ]
 
 
@@ -65,30 +69,55 @@ class History:
         """Whether held-out rows have seen no progress for too long."""
         return self.validation is not None and self._since >= self.patience
 
-    @property
-    def jittered(self):
-        """The rows of those iterates whose system needed a jitter."""
-        return self.rows[self.rows["jitter"] > 0]
+    def complaints(self):
+        """Yield message and category of what the user should know of the solutions."""
+        jittered = self.rows[self.rows["jitter"] > 0]
+        if len(jittered):
+            yield (
+                f"The kernel system was singular to rounding with alpha={self.alpha:g}: up to "
+                f"{jittered['jitter'].max():.1e} was added to its diagonal, at iterate "
+                f"{_listed(jittered)}. Raise alpha, or pass X as float64.",
+                LinAlgWarning,
+            )
+        short = self.rows[~self.rows["converged"]]
+        if len(short):
+            yield (
+                f"Conjugate gradients stopped short at iterate {_listed(short)}: a relative "
+                f"residual of up to {short['residual'].max():.1e} was left after "
+                f"{short['solver_iterations'].max()} iterations. Raise alpha or solver_tol, or "
+                "take solver='cholesky'.",
+                ConvergenceWarning,
+            )
 
     def _measure(self, state):
         solution = state.solutions[0]
         jitter = float(solution.jitter)
-        # the normal equations give the training error for free: y - K a = alpha a / w
-        error = (self.alpha + jitter) * _backend.to_numpy(solution.coef) / self.weight[:, None]
+        if solution.mean_square is None:
+            # the equations give the training error for free: y - K a = alpha a / w
+            error = (self.alpha + jitter) * _backend.to_numpy(solution.coef) / self.weight[:, None]
+            missed = _mean_square(error, self.weight)
+        else:
+            missed = float(solution.mean_square)
         validation_score = np.nan
         if self.validation is not None:
             X, truth, weight = self.validation
-            missed = truth - _backend.to_numpy(state.predictor.scores(X))
-            validation_score = 1 - _mean_square(missed, weight) / self.unit
+            off = truth - _backend.to_numpy(state.predictor.scores(X))
+            validation_score = 1 - _mean_square(off, weight) / self.unit
         row = (
             state.iteration,
             float(state.predictor.bandwidth),
-            1 - _mean_square(error, self.weight) / self.unit,
+            1 - missed / self.unit,
             validation_score,
             float(solution.residual),
             jitter,
+            solution.n_iter,
+            bool(solution.converged),
         )
         return np.array([row], dtype=FIELDS)
+
+
+def _listed(rows):
+    return ", ".join(map(str, rows["iteration"]))
 
 
 def _mean_square(E, weight):

@@ -23,6 +23,7 @@ class BaseRFM(BaseKernelMachine):
         center_gradients=False,
         n_agop_samples=None,
         agop_outputs="auto",
+        n_centers=None,
         solver="auto",
         solver_tol=None,
         memory_budget=None,
@@ -46,6 +47,7 @@ class BaseRFM(BaseKernelMachine):
         self.center_gradients = center_gradients
         self.n_agop_samples = n_agop_samples
         self.agop_outputs = agop_outputs
+        self.n_centers = n_centers
         self.solver = solver
         self.solver_tol = solver_tol
         self.memory_budget = memory_budget
@@ -104,6 +106,11 @@ class RFMRegressor(RegressorTask, BaseRFM):
         Sum the AGOP over all outputs, or over that many mixtures of them with random
         signs, drawn anew for each block of rows: right on average, and cheaper with many
         classes. "auto" is 8 mixtures where there are more than 16 outputs.
+    n_centers : int, default=None
+        Expand the predictor over that many random training rows where there are more
+        (Nystrom): time and memory then grow with n_centers times n, and X, which may be a
+        `numpy.memmap`, is read block by block. The equations are solved by conjugate
+        gradients, whatever `solver`.
     solver : {"auto", "cholesky", "pcg"}, default="auto"
         How the kernel system is solved: by a Cholesky factor, by preconditioned conjugate
         gradients, or by what is cheaper (see `rfmlearn.solvers.resolve_solver`).
@@ -131,7 +138,7 @@ class RFMRegressor(RegressorTask, BaseRFM):
         "cpu", "cuda", "cuda:1", "mps", or "auto" for the best there is. Looked up when the
         estimator is used. What is fitted is NumPy whatever the device.
     random_state : int, RandomState instance or None, default=None
-        For the held-out rows and for `n_agop_samples`.
+        For the held-out rows, `n_agop_samples`, `agop_outputs` and `n_centers`.
 
     Attributes
     ----------
@@ -142,7 +149,8 @@ class RFMRegressor(RegressorTask, BaseRFM):
     dual_coef_ : ndarray of shape (n_fit,) or (n_fit, n_outputs)
         Coefficients of the kernel expansion.
     X_fit_ : ndarray of shape (n_fit, n_features)
-        The training rows, without those of weight 0 and those held out.
+        The rows of the expansion: all training rows but those of weight 0 and those held
+        out, or the centres.
     intercept_ : float or ndarray of shape (n_outputs,)
         Weighted mean of y, added to every prediction.
     bandwidth_ : float
@@ -154,8 +162,8 @@ class RFMRegressor(RegressorTask, BaseRFM):
     history_ : structured ndarray of shape (n_updates + 1,)
         One row an iterate: ``iteration``, ``bandwidth``, ``train_score`` and
         ``validation_score`` (1 minus the squared error in units of the training targets'
-        variance; NaN without held-out rows), ``residual`` and ``jitter`` of the solver.
-        ``pandas.DataFrame(history_)`` shows it.
+        variance; NaN without held-out rows), and of the solver ``residual``, ``jitter``,
+        ``solver_iterations`` and ``converged``. ``pandas.DataFrame(history_)`` shows it.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -172,8 +180,10 @@ class RFMRegressor(RegressorTask, BaseRFM):
     metric, and M is scaled by its largest eigenvalue, so that neither a rotation of X nor
     the unit of y changes the predictions.
 
-    A fit takes n^2 (d + n / 3) multiplications for each of its ``max_iter + 1`` solves,
-    and 2 n^2 numbers of memory.
+    Each of the ``max_iter + 1`` solves takes n^2 (d + n / 3) multiplications and 2 n^2 numbers
+    of memory with a Cholesky factor; from about 3,000 rows in float32 and 7,500 in float64
+    conjugate gradients take over, at some 50 n^2 to 100 n^2 and little more than n^2
+    numbers.
 
     References
     ----------
@@ -209,13 +219,10 @@ class RFMClassifier(ClassifierTask, BaseRFM):
     Parameters
     ----------
     kernel : str or Kernel, default="laplace"
-        Function of two rows: "laplace", "product_laplace", "gaussian", "power_exponential",
-        an object of `rfmlearn.kernels` to set an exponent, or one of your own subclass of
-        `rfmlearn.kernels.Kernel`.
+        Function of two rows, as in `RFMRegressor`.
     bandwidth : float, default=1.0
         With ``bandwidth_mode="adaptive"`` a factor of the root mean square distance
-        between training rows in the current metric, so that 1.0 suits any number of
-        features; with "constant" the length L itself, in units of X.
+        between training rows in the current metric; with "constant" the length L itself.
     bandwidth_mode : {"adaptive", "constant"}, default="adaptive"
         Whether L follows the metric.
     alpha : float, default=1e-3
@@ -238,20 +245,15 @@ class RFMClassifier(ClassifierTask, BaseRFM):
     n_agop_samples : int, default=None
         Take each AGOP over that many random training rows; None takes all.
     agop_outputs : {"auto", "all"} or int, default="auto"
-        Sum the AGOP over all outputs, or over that many mixtures of them with random
-        signs, drawn anew for each block of rows: right on average, and cheaper with many
-        classes. "auto" is 8 mixtures where there are more than 16 outputs.
+        As in `RFMRegressor`, as are the next four.
+    n_centers : int, default=None
+        Expand the predictor over that many random training rows.
     solver : {"auto", "cholesky", "pcg"}, default="auto"
-        How the kernel system is solved: by a Cholesky factor, by preconditioned conjugate
-        gradients, or by what is cheaper (see `rfmlearn.solvers.resolve_solver`).
+        How the kernel system is solved.
     solver_tol : float, default=None
-        Relative residual at which "pcg" stops; None is 1e-10 for float64, 5e-4 for float32.
-        Iterates of which only the AGOP is used stop at 1e-2 if that is looser (1e-3 for
-        float64).
+        Relative residual at which "pcg" stops.
     memory_budget : int, default=None
-        Bytes that the kernel matrix and its solver may take; None is three quarters of
-        what is free. Where the matrix does not fit, "pcg" computes it again, tile by tile,
-        for every product.
+        Bytes that the kernel matrix and its solver may take.
     tol : float, default=1e-4
         Early stopping: the least gain in validation score that counts as progress.
     early_stopping : bool, default=False
@@ -263,16 +265,14 @@ class RFMClassifier(ClassifierTask, BaseRFM):
     n_iter_no_change : int, default=2
         Early stopping: number of updates without progress that ends the fit.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes; they multiply the sample weights. "balanced" weights a
-        class by n_samples / (n_classes * its count).
+        Weights of the classes, which multiply the sample weights.
     warm_start : bool, default=False
-        Start from the `feature_matrix_` of the previous fit instead of the identity;
-        `max_iter` further updates are made.
+        Start from the `feature_matrix_` of the previous fit instead of the identity.
     device : str, default="cpu"
         "cpu", "cuda", "cuda:1", "mps", or "auto" for the best there is. Looked up when the
         estimator is used. What is fitted is NumPy whatever the device.
     random_state : int, RandomState instance or None, default=None
-        For the held-out rows and for `n_agop_samples`.
+        For the held-out rows, `n_agop_samples`, `agop_outputs` and `n_centers`.
 
     Attributes
     ----------
@@ -285,7 +285,8 @@ class RFMClassifier(ClassifierTask, BaseRFM):
     dual_coef_ : ndarray of shape (n_fit,) or (n_fit, n_classes)
         Coefficients of the kernel expansion; one column for two classes.
     X_fit_ : ndarray of shape (n_fit, n_features)
-        The training rows, without those of weight 0 and those held out.
+        The rows of the expansion: all training rows but those of weight 0 and those held
+        out, or the centres.
     intercept_ : float or ndarray of shape (n_classes,)
         Weighted mean of the class indicators, added to every score.
     bandwidth_ : float
@@ -297,8 +298,8 @@ class RFMClassifier(ClassifierTask, BaseRFM):
     history_ : structured ndarray of shape (n_updates + 1,)
         One row an iterate: ``iteration``, ``bandwidth``, ``train_score`` and
         ``validation_score`` (1 minus the squared error in units of the training targets'
-        variance; NaN without held-out rows), ``residual`` and ``jitter`` of the solver.
-        ``pandas.DataFrame(history_)`` shows it.
+        variance; NaN without held-out rows), and of the solver ``residual``, ``jitter``,
+        ``solver_iterations`` and ``converged``. ``pandas.DataFrame(history_)`` shows it.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -359,6 +360,7 @@ class RFMClassifier(ClassifierTask, BaseRFM):
         center_gradients=False,
         n_agop_samples=None,
         agop_outputs="auto",
+        n_centers=None,
         solver="auto",
         solver_tol=None,
         memory_budget=None,
@@ -384,6 +386,7 @@ class RFMClassifier(ClassifierTask, BaseRFM):
             center_gradients=center_gradients,
             n_agop_samples=n_agop_samples,
             agop_outputs=agop_outputs,
+            n_centers=n_centers,
             solver=solver,
             solver_tol=solver_tol,
             memory_budget=memory_budget,

@@ -46,6 +46,8 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
         Take each AGOP over that many random training rows; None takes all.
     agop_outputs : {"auto", "all"} or int, default="auto"
         As in `RFMRegressor`.
+    n_centers : int, default=None
+        As in `RFMRegressor`.
     solver : {"auto", "cholesky", "pcg"}, default="auto"
         How the kernel systems are solved.
     solver_tol : float, default=None
@@ -147,6 +149,8 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         Take each AGOP over that many random training rows; None takes all.
     agop_outputs : {"auto", "all"} or int, default="auto"
         As in `RFMRegressor`.
+    n_centers : int, default=None
+        As in `RFMRegressor`.
     solver : {"auto", "cholesky", "pcg"}, default="auto"
         How the kernel systems are solved.
     solver_tol : float, default=None
@@ -242,6 +246,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         center_gradients=False,
         n_agop_samples=None,
         agop_outputs="auto",
+        n_centers=None,
         solver="auto",
         solver_tol=None,
         memory_budget=None,
@@ -266,6 +271,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
             center_gradients=center_gradients,
             n_agop_samples=n_agop_samples,
             agop_outputs=agop_outputs,
+            n_centers=n_centers,
             solver=solver,
             solver_tol=solver_tol,
             memory_budget=memory_budget,

@@ -75,6 +75,8 @@ class Path:
         As of the estimator.
     budget : int or None
         Bytes that matrix and solver may take; None is no limit.
+    n_centers : int or None
+        Expand the predictor over that many random rows where there are more.
     """
 
     kernel: object
@@ -86,25 +88,70 @@ class Path:
     solver: str
     device: str
     budget: int | None = None
+    n_centers: int | None = None
+
+    @classmethod
+    def of(
+        cls, model, rng, *, kernel, bandwidth, diag, alphas, max_iter, every_iterate=True, share=1
+    ):
+        """Return the recursion with these parameters and the others of an estimator.
+
+        `every_iterate` says that the predictor of each iterate is used, not the last one's
+        only; `share` is the number of recursions at a time.
+        """
+        budget = model.memory_budget
+        if budget is None:
+            free = _backend.free_bytes(_backend.resolve_device(model.device))
+            budget = None if free is None else free * 3 // 4
+        options = {
+            "adaptive": model.bandwidth_mode == "adaptive",
+            "agop_alpha": None if model.agop_alpha is None else float(model.agop_alpha),
+            "power": float(model.agop_power),
+            "scaling": model.matrix_scaling,
+            "center": model.center_gradients,
+            "n_samples": model.n_agop_samples,
+            "mixtures": None if model.agop_outputs == "all" else model.agop_outputs,
+            "tol": model.solver_tol,
+            "loose": not every_iterate,
+            "seed": int(rng.randint(2**31 - 1)),
+        }
+        return cls(
+            kernel,
+            float(bandwidth),
+            bool(diag),
+            tuple(float(alpha) for alpha in alphas),
+            max_iter,
+            options,
+            model.solver,
+            model.device,
+            None if budget is None else budget // share,
+            model.n_centers,
+        )
 
     def plan(self, n, n_outputs, itemsize):
         """Return how n training rows are fitted.
 
         Returns
         -------
-        solver : Solver
-            What solves.
+        solver : Solver or None
+            What solves; None on centres.
         dense : bool
             Whether the kernel matrix is stored.
         memory : int
             Bytes that matrix and solver take.
         """
+        if self._on_centers(n):
+            # their matrix, and in float64 its copy, its factor, that of the other two
+            return None, False, self.n_centers**2 * (itemsize + 4 * 8)
         solver = resolve_solver(self.solver, n, n_outputs, itemsize, self.budget)
         memory = solver.memory(n, itemsize)
         dense = n * n * itemsize + memory
         if self.budget is None or dense <= self.budget or not solver.takes_lazy:
             return solver, True, dense
         return solver, False, memory
+
+    def _on_centers(self, n):
+        return self.n_centers is not None and self.n_centers < n
 
     def start(self, train, metric=None):
         """Begin the recursion on the training rows.
@@ -122,28 +169,40 @@ class Path:
             What the recursion fits.
         shift : ndarray of shape (d,) or None
             What it subtracts from the rows.
+        expansion : ndarray of shape (m,) or slice
+            The rows over which the predictor is expanded.
         states : iterator of State
             Its iterates.
         """
         device = _backend.resolve_device(self.device)
         kernel, dtype = resolve_kernel(self.kernel), train.X.dtype
         targets = centre(train.Y, train.weight, rescale=self.options["scaling"] is not None)
-        # any shift is exact; the median keeps the digits of the bulk beside outliers
-        shift = np.median(train.X, axis=0) if kernel.translation_invariant else None
-
-        def tensor(array):
-            return _backend.to_tensor(np.asarray(array, dtype=dtype), device)
-
         solver, dense, _ = self.plan(*train.Y.shape, dtype.itemsize)
         options = dict(self.options)
         if options["mixtures"] == "auto":
             options["mixtures"] = MIXTURES if train.Y.shape[1] > MANY_OUTPUTS else None
+
+        def tensor(array):
+            return _backend.to_tensor(np.asarray(array, dtype=dtype), device)
+
+        if self._on_centers(len(train.X)):
+            centers = (
+                _backend.random_rows(len(train.X), self.n_centers, options["seed"], "cpu")
+                .sort()
+                .values
+            )
+            expansion, rows = centers.numpy(), train.X  # read block by block
+        else:
+            centers, expansion, rows = None, slice(None), tensor(train.X)
+        # any shift is exact; the median keeps the digits of the bulk beside outliers
+        shift = np.median(train.X[expansion], axis=0) if kernel.translation_invariant else None
         states = recursive_features(
-            tensor(train.X),
+            rows,
             tensor(targets.matrix),
             kernel=kernel,
             solver=solver,
             dense=dense,
+            centers=centers,
             bandwidth=self.bandwidth,
             alphas=self.alphas,
             max_iter=self.max_iter,
@@ -153,7 +212,7 @@ class Path:
             diag=self.diag,
             **options,
         )
-        return targets, shift, states
+        return targets, shift, expansion, states
 
     def in_single(self, train, queries):
         """Return the rows in float32, centred, where held-out scores do not need more.
@@ -197,7 +256,7 @@ class Path:
             AGOP was 0, repeats its last iterate.
         """
         train, queries = self.in_single(train, queries)
-        targets, _, states = self.start(train)
+        targets, _, _, states = self.start(train)
         outputs = None
         for _ in range(self.max_iter + 1):
             state = next(states, None)

@@ -27,7 +27,7 @@ from rfmlearn._base import (
     StrOptions,
     _fit_context,
 )
-from rfmlearn._search import OutputScorer, Rowset, scorer_scores, squared_error_scores
+from rfmlearn._search import OutputScorer, Path, Rowset, scorer_scores, squared_error_scores
 from rfmlearn.kernels import KERNELS, Kernel
 
 # Up to here the default is five folds; beyond, one split is precise enough and five times
@@ -43,6 +43,7 @@ _SHARED = (
     "center_gradients",
     "n_agop_samples",
     "agop_outputs",
+    "n_centers",
     "solver",
     "solver_tol",
     "memory_budget",
@@ -86,6 +87,7 @@ class BaseRFMCV(BaseKernelMachine):
         center_gradients=False,
         n_agop_samples=None,
         agop_outputs="auto",
+        n_centers=None,
         solver="auto",
         solver_tol=None,
         memory_budget=None,
@@ -108,6 +110,7 @@ class BaseRFMCV(BaseKernelMachine):
         self.center_gradients = center_gradients
         self.n_agop_samples = n_agop_samples
         self.agop_outputs = agop_outputs
+        self.n_centers = n_centers
         self.solver = solver
         self.solver_tol = solver_tol
         self.memory_budget = memory_budget
@@ -212,7 +215,7 @@ class BaseRFMCV(BaseKernelMachine):
 
     def _search_path(self, **parameters):
         """Return one recursion; its random rows are those of the plain estimator."""
-        return self._path(check_random_state(self.random_state), **parameters)
+        return Path.of(self, check_random_state(self.random_state), **parameters)
 
     def _paths(self, share):
         """Return the recursions to run, in the order of `cv_results_`."""

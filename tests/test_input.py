@@ -178,7 +178,7 @@ def test_a_kernel_matrix_beyond_the_free_memory_is_refused(monkeypatch):
     monkeypatch.setattr(_backend, "free_bytes", lambda device: 2**20)
     X, y = data(300)
     model = RFMRegressor(solver="cholesky")
-    with pytest.raises(MemoryError, match=r"300 rows .* GiB are free\. Fit with solver='pcg'"):
+    with pytest.raises(MemoryError, match=r"300 rows .* GiB are free\. Leave .* solver='auto'"):
         model.fit(X, y)
     assert not hasattr(model, "dual_coef_")
     with pytest.raises(MemoryError):

@@ -137,33 +137,24 @@ class Kernel(ABC):
     translation_invariant = False
     rotation_invariant = True
 
-    def spread(self, Z, weight=None):
+    def spread(self, variance):
         """Return the length that an adaptive bandwidth is measured in.
 
-        The root mean square distance of two rows drawn by weight, ``sqrt(2 tr Cov_w(Z))``:
-        the mean over all pairs without forming any.
+        The root mean square distance of two rows drawn by weight: the mean over all pairs
+        without forming any.
 
         Parameters
         ----------
-        Z : tensor of shape (n, d)
-            Rows in the metric.
-        weight : tensor of shape (n,), optional
-            Row weights.
+        variance : tensor of shape (d,)
+            Weighted variance of each coordinate of the rows in the metric.
 
         Returns
         -------
         0-d tensor
             Positive; 1 where all rows are equal.
         """
-        square = 2 * self._variance(Z, weight).sum()
+        square = 2 * variance.sum()
         return torch.where(square > 0, square, torch.ones_like(square)).sqrt()
-
-    @staticmethod
-    def _variance(Z, weight=None):
-        """Return the weighted variance of each column."""
-        share = Z.new_ones(len(Z)) if weight is None else weight
-        share = share / share.sum()
-        return share @ (Z - share @ Z).square()
 
     @abstractmethod
     def matrix(self, A, B, self_index=None):

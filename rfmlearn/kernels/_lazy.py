@@ -36,7 +36,7 @@ class LazyGram:
         return list(_backend.blocks(n, 1, self.device, max_rows=edge))
 
     def _tile(self, i, j):
-        index = torch.arange(i.start, i.stop, device=self.device) if i == j else None
+        index = torch.arange(i.stop - i.start, device=self.device) if i == j else None
         return self.kernel.matrix(self.rows[i], self.rows[j], index)
 
     def _scaled(self, V):

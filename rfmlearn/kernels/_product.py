@@ -38,9 +38,9 @@ class ProductLaplace(Kernel):
     translation_invariant = True
     rotation_invariant = False
 
-    def spread(self, Z, weight=None):
+    def spread(self, variance):
         """Return the sum over coordinates of the rms differences (see `Kernel`)."""
-        total = (2 * self._variance(Z, weight)).sqrt().sum()
+        total = (2 * variance).sqrt().sum()
         return torch.where(total > 0, total, torch.ones_like(total))
 
     def matrix(self, A, B, self_index=None):

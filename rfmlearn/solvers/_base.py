@@ -113,6 +113,9 @@ class Solution:
         Iterations; 0 for a direct solver.
     converged : 0-d bool tensor or bool
         Whether the residual is within the solver's tolerance.
+    mean_square : 0-d tensor or None
+        Weighted mean square error over training rows and outputs, where the coefficients do
+        not tell it.
     """
 
     coef: torch.Tensor
@@ -120,6 +123,7 @@ class Solution:
     jitter: torch.Tensor
     n_iter: int = 0
     converged: torch.Tensor | bool = True
+    mean_square: torch.Tensor | None = None
 
 
 class Solver(ABC):

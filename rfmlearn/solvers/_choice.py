@@ -8,13 +8,13 @@ def resolve_solver(name, n=0, n_outputs=1, itemsize=8, budget=None):
     """Return a fresh solver.
 
     "auto" takes the one with fewer multiplications, counted as below, and Cholesky where the
-    difference is less than threefold, because its work does not depend on the data. Where
+    difference is less than a half, because its work does not depend on the data. Where
     its factor does not fit into the budget it takes "pcg".
 
     - "cholesky": ``2 n^3 / 3``, twice the true number, since a factorisation runs at half
       the rate of a product;
-    - "pcg": ``75 n^2`` for the preconditioner of rank ``5 sqrt(n)`` and 20 steps in float32
-      or 45 in float64, each as long as ``(30 + 2 n_outputs) n^2``: a product with few
+    - "pcg": ``75 n^2`` for the preconditioner of rank ``5 sqrt(n)`` and 40 steps in float32
+      or 100 in float64, each as long as ``(30 + 2 n_outputs) n^2``: a product with few
       columns waits for the memory.
 
     Parameters
@@ -38,8 +38,8 @@ def resolve_solver(name, n=0, n_outputs=1, itemsize=8, budget=None):
     if name != "auto":
         return SOLVERS[name]()
     direct = 2 * n**3 / 3
-    steps = 20 if itemsize <= 4 else 45
+    steps = 40 if itemsize <= 4 else 100
     iterative = (75 + steps * (30 + 2 * n_outputs)) * n**2
     cholesky = SOLVERS["cholesky"]()
     too_big = budget is not None and n * n * itemsize + cholesky.memory(n, itemsize) > budget
-    return SOLVERS["pcg"]() if too_big or 3 * iterative < direct else cholesky
+    return SOLVERS["pcg"]() if too_big or 1.5 * iterative < direct else cholesky

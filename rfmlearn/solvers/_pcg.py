@@ -17,6 +17,8 @@ from rfmlearn import _backend
 from rfmlearn.solvers._base import Solution, Solver, register
 from rfmlearn.solvers._cholesky import CholeskySolver
 
+_MAX_DENSITY, _MANY_STEPS = 20, 30
+
 # Up to here a system that the iteration gives up on is small enough to be factored.
 _SMALL = 4096
 
@@ -31,22 +33,26 @@ class PCGSolver(Solver):
     either, up to 4,096 equations are factored instead (see `CholeskySolver`); beyond, the
     best solution found is returned with its residual, and the estimators warn.
 
-    The landmarks are drawn with a fixed seed. There are at most 500 products with the matrix
-    in each precision.
+    The landmarks, ``5 sqrt(n)`` of them, are drawn with a fixed seed; after a system that took
+    more than 30 steps the next one has twice as many, up to ``20 sqrt(n)``. There are at most
+    500 products with the matrix in each precision.
     """
 
     name: ClassVar[str] = "pcg"
     takes_lazy = True
     max_iter = 500
 
+    def __init__(self):
+        self._density = 5
+
     @staticmethod
-    def _rank(n):
-        """Return the number of landmarks for n equations: five times the root of n."""
-        return min(n, int(5 * n**0.5))
+    def _rank(n, density):
+        """Return the number of landmarks for n equations."""
+        return min(n, int(density * n**0.5))
 
     def memory(self, n, itemsize):
-        """Return the bytes of B and of what is made of it."""
-        m = self._rank(n)
+        """Return the bytes of B and of what is made of it, at most."""
+        m = self._rank(n, _MAX_DENSITY)
         return (2 * n * m + 3 * m * m) * itemsize
 
     def tolerance(self, dtype):
@@ -74,6 +80,8 @@ class PCGSolver(Solver):
             tol = max(tol, super().tolerance(K.dtype)) if dtype != K.dtype else tol
             if not _backend.holds(_beyond(worst, tol)):
                 break
+        if steps > _MANY_STEPS:
+            self._density = min(2 * self._density, _MAX_DENSITY)
         factorable = isinstance(K, torch.Tensor) and len(K) <= _SMALL
         if factorable and (worst is None or _backend.holds(_beyond(worst, tol))):
             return CholeskySolver().solve(system, targets)
@@ -89,7 +97,8 @@ class PCGSolver(Solver):
         """Return the preconditioner of the system; None if K is not positive definite."""
         low_rank = system.shared.get(("nystrom", dtype))
         if low_rank is None:
-            low_rank = _nystrom(system.matrix, self._rank(len(system.matrix)), dtype)
+            m = self._rank(len(system.matrix), self._density)
+            low_rank = _nystrom(system.matrix, m, dtype)
             system.shared["nystrom", dtype] = low_rank
         return low_rank and _Preconditioner.of(*low_rank, system.alpha)
 

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A metric, and a kernel expansion in it."""
+
+from dataclasses import dataclass
+
+import torch
+
+from rfmlearn import _backend
+from rfmlearn.features import GradientMoments, psd_eigh
+from rfmlearn.kernels import Kernel, Rows
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A feature matrix M with its symmetric root; None for both is the identity.
+
+    Attributes
+    ----------
+    matrix, root : tensor of shape (d, d) or (d,), or None
+        M and ``M^(1/2)``, in float64 on the CPU.
+    """
+
+    matrix: torch.Tensor | None = None
+    root: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, second_moment, power=1.0, scaling=None):
+        """Return ``M = second_moment^power``, scaled; None if it is 0, an error if not finite.
+
+        Parameters
+        ----------
+        second_moment : tensor of shape (d, d) or (d,)
+            AGOP, or its diagonal.
+        power : float
+            Exponent.
+        scaling : {"spectral", "trace", None}
+            Largest eigenvalue 1, trace d, or as it comes.
+        """
+        A = _backend.on_host(second_moment)
+        if _backend.holds(~torch.isfinite(A).all()):
+            raise ValueError(
+                "The AGOP holds NaN or inf. If the kernel is your own, its slope is not finite "
+                "at some pair of distinct rows."
+            )
+        values, V = (A.clamp(min=0), None) if A.ndim == 1 else psd_eigh(A)
+        if _backend.holds(~(values.max() > 0)):
+            return None
+        # scaled before the power, so that a tiny AGOP does not underflow
+        top = values.max()
+        values = (values / top) ** power
+        if scaling == "trace":
+            values = values * (len(A) / values.sum())
+        elif scaling is None:
+            values = values * top**power
+        if V is None:
+            return cls(values, values.sqrt())
+        return cls((V * values) @ V.mT, (V * values.sqrt()) @ V.mT)
+
+    def dense(self, d, diag):
+        """Return M as a tensor also where it is the identity."""
+        if self.matrix is not None:
+            return self.matrix
+        return torch.ones(d, dtype=torch.float64) if diag else torch.eye(d, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A kernel expansion ``f(x) = sum_j coef_j k(x, x_j)`` in a metric.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    rows : Rows
+        The n training rows in the metric.
+    coef : tensor of shape (n, c)
+        Dual coefficients.
+    root : tensor of shape (d, d) or (d,), or None
+        Root of the metric, on the device and in the dtype of the rows.
+    bandwidth : 0-d tensor
+        L.
+    shift : tensor of shape (d,), or None
+        What was subtracted from the training rows, and is from further ones.
+    """
+
+    kernel: Kernel
+    rows: Rows
+    coef: torch.Tensor
+    root: torch.Tensor | None
+    bandwidth: torch.Tensor
+    shift: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, kernel, X, coef, root, bandwidth, shift=None):
+        """Return the predictor of training rows X of shape (n, d) in their own units."""
+        rows = Rows.of(X if shift is None else X - shift, root, bandwidth)
+        return cls(kernel, rows, coef, root, bandwidth, shift)
+
+    def _blocks(self, n, width):
+        return _backend.blocks(n, width * self.coef.element_size(), self.coef.device)
+
+    def _queries(self, X):
+        """Return a block of further rows, an array or a tensor, in the metric."""
+        X = _backend.to_tensor(X, self.coef.device, self.coef.dtype)
+        return Rows.of(X if self.shift is None else X - self.shift, self.root, self.bandwidth)
+
+    def scores(self, X):
+        """Return f at the rows of X, shape (m, c), block by block."""
+        out = self.coef.new_empty((len(X), self.coef.shape[1]))
+        for block in self._blocks(len(X), len(self.rows)):
+            out[block] = self.kernel.matrix(self._queries(X[block]), self.rows) @ self.coef
+        return out
+
+    def gradients(self, X):
+        """Return the gradients of f at the rows of X, shape (m, c, d)."""
+        out = self.coef.new_empty((len(X), self.coef.shape[1], X.shape[1]))
+        for block in self._blocks(len(X), len(self.rows)):
+            G = self.kernel.gradients(self._queries(X[block]), self.rows, self.coef)
+            out[block] = self._chain(G)
+        return out
+
+    def _chain(self, G):
+        """Turn gradients in the metric's coordinates into gradients in those of X."""
+        if self.root is not None:
+            G = G * self.root if self.root.ndim == 1 else G @ self.root
+        return G / self.bandwidth
+
+    def second_moment(
+        self, n_rows, rows_at, weight=None, index=None, *, diag, center, mixtures=None, seed=0
+    ):
+        """Return the AGOP at rows, (d, d) or (d,).
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+        rows_at : callable
+            From a slice or a tensor of indices to those rows in the metric, and their
+            positions among the rows of the expansion (or None).
+        weight : tensor of shape (n_rows,), optional
+            Row weights.
+        index : tensor, optional
+            The rows to average over; None takes all.
+        diag, center : bool
+            See `rfmlearn.features.agop`.
+        mixtures : int, optional
+            Take, in each block of at most an eighth of the rows, that many mixtures of the c
+            outputs with random signs instead of all outputs: ``E s s^T = I`` makes the sum
+            over outputs right on average. Not with `center`, which needs each output's
+            mean.
+        seed : int
+            For the signs.
+        """
+        (n, c), d = self.coef.shape, self.rows.values.shape[1]
+        device, coef = self.coef.device, self.coef
+        n_rows = n_rows if index is None else len(index)
+        mix = mixtures is not None and mixtures < c and not center
+        width = max(n, (mixtures if mix else c) * d) * coef.element_size()
+        max_rows = -(-n_rows // 8) if mix else None
+        moments = GradientMoments(diag)
+        for k, block in enumerate(_backend.blocks(n_rows, width, device, max_rows=max_rows)):
+            own = block if index is None else index[block]
+            if mix:
+                signs = _backend.random_signs((c, mixtures), seed + k, device, coef.dtype)
+                coef = self.coef @ (signs / mixtures**0.5)
+            queries, self_index = rows_at(own)
+            G = self.kernel.gradients(queries, self.rows, coef, self_index)
+            moments.add(G, None if weight is None else weight[own])
+        A = moments.result(center)
+        # the chain rule once for the sum, not for each gradient
+        if self.root is not None:
+            A = A * self.root.square() if self.root.ndim == 1 else self.root @ A @ self.root
+        return A / self.bandwidth.square()

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Kernel ridge regression on given rows, in one metric after the other.
+
+`AllRows` expands the predictor over all n rows and solves n equations. `OnCenters` expands it
+over m of them and minimises over those functions the same error on all rows.
+"""
+
+from dataclasses import replace
+
+import torch
+
+from rfmlearn import _backend
+from rfmlearn._predictor import Predictor
+from rfmlearn.kernels import Rows
+from rfmlearn.kernels._lazy import LazyGram
+from rfmlearn.solvers import KernelSystem
+from rfmlearn.solvers._centers import CenterSystem
+
+
+class AllRows:
+    """The full problem.
+
+    Parameters
+    ----------
+    X : tensor of shape (n, d)
+        Rows.
+    Y : tensor of shape (n, c)
+        Targets.
+    weight : tensor of shape (n,) or None
+        Positive row weights.
+    shift : tensor of shape (d,) or None
+        Subtracted from the rows.
+    kernel : Kernel
+        The kernel.
+    solver : Solver
+        The solver.
+    dense : bool
+        Store the kernel matrix, in one buffer for all metrics.
+    """
+
+    def __init__(self, X, Y, weight, shift, kernel, solver, dense=True):
+        self.X = X if shift is None else X - shift
+        self.Y, self.weight, self.shift = Y, weight, shift
+        self.kernel, self.solver = kernel, solver
+        self.tolerance = solver.tolerance(X.dtype)
+        self._root_weight = None if weight is None else weight.sqrt()
+        self._buffer = X.new_empty((len(X), len(X))) if dense else None
+
+    def enter(self, metric, bandwidth, adaptive):
+        """Form the system in a metric."""
+        self.root = None if metric.root is None else metric.root.to(self.X)
+        rows = Rows.of(self.X, self.root)
+        self.length = self.X.new_full((), bandwidth)
+        if adaptive:
+            self.length = self.length * self.kernel.spread(_variance(rows.values, self.weight))
+        self.rows = rows.divided_by(self.length)
+        if self._buffer is None:
+            lazy = LazyGram(self.kernel, self.rows, self._root_weight)
+            self._system = KernelSystem(lazy, 0.0, self._root_weight)
+        else:
+            K = self.kernel.gram(self.rows, out=self._buffer)
+            self._system = KernelSystem.weighted_(K, 0.0, self._root_weight)
+
+    def solve(self, alpha, tol):
+        """Return the solution for a ridge."""
+        return self.solver.solve(replace(self._system, alpha=alpha), self.Y, tol=tol)
+
+    def predictor(self, coef):
+        """Return the predictor with these coefficients."""
+        return Predictor(self.kernel, self.rows, coef, self.root, self.length, self.shift)
+
+    def rows_at(self, own):
+        """Return rows in the metric and their positions among the rows of the expansion."""
+        if isinstance(own, slice):
+            return self.rows[own], torch.arange(own.start, own.stop, device=self.Y.device)
+        return self.rows[own], own
+
+
+class OnCenters:
+    """The problem on m centres (Nystrom; Rudi, Carratino and Rosasco, arXiv 1705.10958).
+
+    The rows are read block by block, whenever they are needed, and never all at once.
+
+    Parameters
+    ----------
+    X : array or tensor of shape (n, d)
+        Rows.
+    Y : tensor of shape (n, c)
+        Targets.
+    weight : tensor of shape (n,) or None
+        Positive row weights.
+    shift : tensor of shape (d,) or None
+        Subtracted from the rows.
+    kernel : Kernel
+        The kernel.
+    centers : tensor of shape (m,)
+        Indices of the centres among the rows.
+    """
+
+    def __init__(self, X, Y, weight, shift, kernel, centers):
+        self.X, self.Y, self.weight, self.shift = X, Y, weight, shift
+        self.kernel = kernel
+        self.centers = self._moved(centers)
+        self.tolerance = CenterSystem.tolerance(Y.dtype)
+        self._covariance = self._moments()
+
+    def _moved(self, own):
+        """Return rows as they are in X, less the shift, for a slice or indices."""
+        if isinstance(own, torch.Tensor) and not isinstance(self.X, torch.Tensor):
+            own = _backend.to_numpy(own)
+        X = _backend.to_tensor(self.X[own], self.Y.device, self.Y.dtype)
+        return X if self.shift is None else X - self.shift
+
+    def _blocks(self, width):
+        return _backend.blocks(len(self.Y), width * self.Y.element_size(), self.Y.device)
+
+    def _moments(self):
+        """Return the weighted covariance of the rows, in one pass."""
+        d = self.centers.shape[1]
+        wide = _backend.wider(self.Y.device)
+        total, first, second = 0.0, 0.0, 0.0
+        # about a row, so that subtracting the means costs no digits
+        origin = self.centers.mean(0)
+        for block in self._blocks(d):
+            X = (self._moved(block) - origin).to(wide)
+            w = X.new_ones(len(X)) if self.weight is None else self.weight[block].to(wide)
+            total, first = total + w.sum(), first + w @ X
+            second = second + (X * w[:, None]).mT @ X
+        mean = first / total
+        return second / total - torch.outer(mean, mean)
+
+    def enter(self, metric, bandwidth, adaptive):
+        """Form the system in a metric."""
+        Y, C = self.Y, self._covariance
+        self.root = None if metric.root is None else metric.root.to(Y)
+        self.length = Y.new_full((), bandwidth)
+        if adaptive:
+            if self.root is None:
+                variance = C.diagonal()
+            elif self.root.ndim == 1:
+                variance = C.diagonal() * self.root.to(C).square()
+            else:
+                variance = ((C @ self.root.to(C)) * self.root.to(C)).sum(0)
+            self.length = self.length * self.kernel.spread(variance.clamp(min=0)).to(Y)
+        self.rows = Rows.of(self.centers, self.root, self.length)
+        self._system = CenterSystem(self.kernel.gram(self.rows), self._stripes, Y, self.weight)
+
+    def _stripes(self):
+        """Yield blocks of rows and their kernel matrix with the centres."""
+        for block in self._blocks(len(self.rows)):
+            yield block, self.kernel.matrix(self.rows_at(block)[0], self.rows)
+
+    def solve(self, alpha, tol):
+        """Return the solution for a ridge."""
+        return self._system.solve(alpha, tol)
+
+    def predictor(self, coef):
+        """Return the predictor with these coefficients."""
+        return Predictor(self.kernel, self.rows, coef, self.root, self.length, self.shift)
+
+    def rows_at(self, own):
+        """Return rows in the metric; which of them are centres is left to the distance."""
+        return Rows.of(self._moved(own), self.root, self.length), None
+
+
+def _variance(Z, weight):
+    """Return the weighted variance of each column."""
+    share = Z.new_ones(len(Z)) if weight is None else weight
+    share = share / share.sum()
+    return share @ (Z - share @ Z).square()

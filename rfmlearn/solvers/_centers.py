@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The system of a predictor on m centres, by preconditioned conjugate gradients.
+
+Minimising ``|y - K_nm a|_W^2 + alpha a^T K_mm a`` gives the normal equations
+``(K_mn W K_nm + alpha K_mm) a = K_mn W y``. With ``K_mm = L L^T`` and ``a = L^-T b`` the matrix of
+b is ``L^-1 K_mn W K_nm L^-T + alpha I``, which for centres drawn at random is near
+``(sum w / m) L^T L + alpha I``: its Cholesky factor is the preconditioner (Falkon; Rudi,
+Carratino and Rosasco, arXiv 1705.10958). The vectors of length m and their factors are in
+float64, the n rows of the kernel in the dtype of the data.
+"""
+
+import torch
+
+from rfmlearn import _backend
+from rfmlearn.solvers._base import NotPositiveDefiniteError, Solution
+
+MAX_STEPS = 200
+
+
+class CenterSystem:
+    """The normal equations in one metric; each product with them is one pass over the rows.
+
+    Parameters
+    ----------
+    gram : tensor of shape (m, m)
+        ``K_mm``.
+    stripes : callable
+        Yields slices of rows and ``K_nm`` there.
+    Y : tensor of shape (n, c)
+        Targets.
+    weight : tensor of shape (n,) or None
+        Row weights.
+    """
+
+    def __init__(self, gram, stripes, Y, weight=None):
+        self.stripes, self.Y, self.weight = stripes, Y, weight
+        self.total = len(Y) if weight is None else weight.sum()
+        self._wide = _backend.wider(Y.device)
+        self.L, self.jitter = _factor(gram, self._wide)
+        self.outer = (self.L.mT @ self.L) * (self.total / len(gram))
+        self._rhs = None
+
+    @staticmethod
+    def tolerance(dtype):
+        """Return the relative residual to reach: 1e-8 in float64, 1e-4 in float32."""
+        return 1e-8 if dtype == torch.float64 else 1e-4
+
+    def _gather(self, values_of):
+        """Return ``L^-1 K_mn W V`` for V given block by block, in float64."""
+        out = torch.zeros((len(self.L), self.Y.shape[1]), dtype=self._wide, device=self.Y.device)
+        for block, K in self.stripes():
+            V = values_of(block, K)
+            if self.weight is not None:
+                V = V * self.weight[block, None]
+            out += (K.mT @ V).to(self._wide)
+        return torch.linalg.solve_triangular(self.L, out, upper=False)
+
+    def _product(self, b, alpha):
+        a = torch.linalg.solve_triangular(self.L.mT, b, upper=True).to(self.Y.dtype)
+        return self._gather(lambda _, K: K @ a) + alpha * b
+
+    def solve(self, alpha, tol):
+        """Return the solution for a ridge.
+
+        Parameters
+        ----------
+        alpha : float
+            Ridge.
+        tol : float
+            Relative residual of the system of b to reach.
+
+        Returns
+        -------
+        Solution
+            Coefficients of the centres, shape (m, c), and the training error.
+        """
+        if self._rhs is None:
+            self._rhs = self._gather(lambda block, _: self.Y[block])
+        factor, info = torch.linalg.cholesky_ex(_shifted(self.outer, alpha))
+        if _backend.holds(info != 0):
+            raise NotPositiveDefiniteError(
+                f"The system of the centres is singular with alpha={alpha:g}. Raise alpha."
+            )
+        rhs = self._rhs
+        size = rhs.norm(dim=0)
+        size = torch.where(size > 0, size, torch.ones_like(size))
+        b, r = torch.zeros_like(rhs), rhs
+        z = torch.cholesky_solve(r, factor)
+        p, rz, steps = z, (r * z).sum(0), 0
+        worst = (r.norm(dim=0) / size).max()
+        while steps < MAX_STEPS and _backend.holds(worst > tol):
+            steps += 1
+            Hp = self._product(p, alpha)
+            curvature = (p * Hp).sum(0)
+            step = torch.where(curvature > 0, rz / curvature, torch.zeros_like(rz))
+            b, r = b + step * p, r - step * Hp
+            worst = (r.norm(dim=0) / size).max()
+            z, before = torch.cholesky_solve(r, factor), rz
+            rz = (r * z).sum(0)
+            p = z + torch.where(before > 0, rz / before, torch.zeros_like(rz)) * p
+        return Solution(
+            coef=torch.linalg.solve_triangular(self.L.mT, b, upper=True).to(self.Y.dtype),
+            residual=worst.to(self.Y.dtype),
+            jitter=self.jitter.to(self.Y.dtype),
+            n_iter=steps,
+            converged=worst <= tol,
+            mean_square=self._training_error(b, r, alpha),
+        )
+
+    def _training_error(self, b, r, alpha):
+        """Return the weighted mean square error over rows and outputs.
+
+        From ``|y - K a|_W^2 = y^T W y - 2 b^T h + b^T H b`` with ``H b + alpha b = h - r``.
+        """
+        squares = self.Y.square().sum(1).to(self._wide)
+        squares = squares.sum() if self.weight is None else squares @ self.weight.to(self._wide)
+        error = squares - (b * (self._rhs + alpha * b + r)).sum()
+        return (error / (self.total * self.Y.shape[1])).clamp(min=0)
+
+
+def _shifted(A, shift):
+    A = A.clone()
+    A.diagonal().add_(shift)
+    return A
+
+
+def _factor(gram, wide):
+    """Return the Cholesky factor of the matrix of the centres, and the jitter it needed.
+
+    What rounding can add to an eigenvalue is always added, and does not count.
+    """
+    eps, n = torch.finfo(gram.dtype).eps, len(gram)
+    K, mean = gram.to(wide), gram.diagonal().mean().to(wide)
+    first = level = n * eps
+    while level <= n * eps**0.5:
+        L, info = torch.linalg.cholesky_ex(_shifted(K, level * mean))
+        if not _backend.holds(info != 0):
+            return L, (level - first) * mean
+        level *= 10
+    raise NotPositiveDefiniteError(
+        "The kernel matrix of the centres is not positive definite. If the kernel is your own, see "
+        "that it is positive semi-definite and finite."
+    )
