@@ -116,8 +116,7 @@ class RFMRegressor(RegressorTask, BaseRFM):
         gradients, or by what is cheaper (see `rfmlearn.solvers.resolve_solver`).
     solver_tol : float, default=None
         Relative residual at which "pcg" stops; None is 1e-10 for float64, 5e-4 for float32.
-        Iterates of which only the AGOP is used stop at 1e-2 if that is looser (1e-3 for
-        float64).
+        Where only the AGOP is used 1e-3 is enough for float64, 1e-2 for float32.
     memory_budget : int, default=None
         Bytes that the kernel matrix and its solver may take; None is three quarters of
         what is free. Where the matrix does not fit, "pcg" computes it again, tile by tile,
@@ -245,7 +244,7 @@ class RFMClassifier(ClassifierTask, BaseRFM):
     n_agop_samples : int, default=None
         Take each AGOP over that many random training rows; None takes all.
     agop_outputs : {"auto", "all"} or int, default="auto"
-        As in `RFMRegressor`, as are the next four.
+        As in `RFMRegressor`, like the next four.
     n_centers : int, default=None
         Expand the predictor over that many random training rows.
     solver : {"auto", "cholesky", "pcg"}, default="auto"

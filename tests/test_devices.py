@@ -10,7 +10,7 @@ from rfmlearn import RFMClassifier, RFMRegressor, _backend
 from rfmlearn._recursion import recursive_features
 from rfmlearn.kernels import KERNELS, Rows
 from rfmlearn.kernels._base import squared_distances
-from rfmlearn.solvers import SOLVERS, CholeskySolver, KernelSystem
+from rfmlearn.solvers import SOLVERS, CholeskySolver, KernelSystem, PCGSolver
 
 REAL = ["cpu"]
 REAL += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
@@ -35,13 +35,24 @@ def fake(monkeypatch):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_samples", [None, 20])
 def test_the_recursion_stays_on_its_device(fake, kernel, solver, diag, weighted, n_samples):
+    check_placement(kernel, diag, weighted, n_samples, solver=SOLVERS[solver]())
+
+
+@pytest.mark.parametrize("kernel", sorted(KERNELS))
+@pytest.mark.parametrize("diag", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_is_never_stored_stays_on_its_device(fake, kernel, diag, weighted):
+    check_placement(kernel, diag, weighted, None, solver=PCGSolver(), dense=False, mixtures=2)
+    check_placement(kernel, diag, weighted, 20, centers=torch.arange(10))
+
+
+def check_placement(kernel, diag, weighted, n_samples, **how):
     device, n, d, c = torch.device("cuda"), 50, 4, 3
     X, Y = torch.randn(n, d, device=device), torch.randn(n, c, device=device)
     states = recursive_features(
         X,
         Y,
         kernel=KERNELS[kernel](),
-        solver=SOLVERS[solver](),
         bandwidth=1.0,
         adaptive=True,
         alphas=[1e-3, 1.0],
@@ -51,8 +62,9 @@ def test_the_recursion_stays_on_its_device(fake, kernel, solver, diag, weighted,
         weight=torch.ones(n, device=device) if weighted else None,
         diag=diag,
         power=0.5,
-        center=True,
+        center="mixtures" not in how,
         n_samples=n_samples,
+        **how,
     )
     states = list(states)
     assert len(states) == 3
