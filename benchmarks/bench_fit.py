@@ -10,14 +10,13 @@ measured at the start of the same run.
 """
 
 import argparse
-import resource
 import subprocess
 import sys
-import time
 from statistics import median
 
 import numpy as np
 import torch
+from _machine import machine_rates, peak_bytes, timed
 
 from rfmlearn import RFMClassifier
 
@@ -72,28 +71,6 @@ class NaiveRFM:
         return (K @ self.coef + self.mean).argmax(1).numpy()
 
 
-def timed(call, repeats=1):
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return median(seconds)
-
-
-def machine_rates(n=3000):
-    """Return GEMM in flop/s and exp and sqrt in elements/s, float32."""
-    A = torch.randn(n, n)
-    out = torch.empty_like(A)
-    block, small = torch.rand(512, 512), torch.empty(512, 512)
-    torch.mm(A, A, out=out)
-    return {
-        "gemm": 2 * n**3 / timed(lambda: torch.mm(A, A, out=out), 3),
-        "exp": 512**2 / timed(lambda: torch.exp(block, out=small), 50),
-        "sqrt": 512**2 / timed(lambda: torch.sqrt(block, out=small), 50),
-    }
-
-
 def floor_seconds(n, d, updates, rates):
     """The unavoidable arithmetic of one output, each pair of the kernel matrix once."""
     solves = (updates + 1) * (n**3 / 3 + n**2 * d) / rates["gemm"]
@@ -101,15 +78,6 @@ def floor_seconds(n, d, updates, rates):
     products = updates * (n**2 * d + 2 * n**2 * (d + 1)) / rates["gemm"]
     slopes = updates * n**2 / 2 * (1 / rates["exp"] + 1 / rates["sqrt"])
     return {"Cholesky": solves, "kernel": kernels, "AGOP": products + slopes}
-
-
-def peak_bytes():
-    """Return the peak resident memory of this process."""
-    try:
-        with open("/proc/self/status") as lines:
-            return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("VmHWM"))
-    except OSError:  # no /proc; there the peak may include that of the parent process
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def peak_growth(which, args):

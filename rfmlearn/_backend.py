@@ -128,10 +128,10 @@ def random_rows(n_rows, n_samples, seed, device):
     return torch.randperm(n_rows, generator=generator)[:n_samples].to(device)
 
 
-def random_signs(shape, seed, device, dtype):
-    """Return +1 and -1 at random, the same on every device for one seed."""
+def random_signs(shape, seed, like):
+    """Return +1 and -1 at random as a tensor like another, the same on every device."""
     generator = torch.Generator().manual_seed(seed)
-    return (2.0 * torch.randint(2, shape, generator=generator) - 1).to(device, dtype)
+    return (2.0 * torch.randint(2, shape, generator=generator) - 1).to(like)
 
 
 def free_bytes(device):

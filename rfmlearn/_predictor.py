@@ -96,8 +96,15 @@ class Predictor:
         rows = Rows.of(X if shift is None else X - shift, root, bandwidth)
         return cls(kernel, rows, coef, root, bandwidth, shift)
 
-    def _blocks(self, n, width):
-        return _backend.blocks(n, width * self.coef.element_size(), self.coef.device)
+    def _blocks(self, n, row_bytes=1, max_rows=None):
+        """Yield slices of n rows, as many as a square tile has or fewer."""
+        edge = _backend.tile_edge(self.coef.dtype, self.coef.device)
+        max_rows = edge if max_rows is None else min(edge, max_rows)
+        return _backend.blocks(n, row_bytes, self.coef.device, max_rows=max_rows)
+
+    def _row_bytes(self, n_outputs):
+        """Return the bytes of the gradients at one row."""
+        return n_outputs * self.rows.values.shape[1] * self.coef.element_size()
 
     def _queries(self, X):
         """Return a block of further rows, an array or a tensor, in the metric."""
@@ -105,16 +112,18 @@ class Predictor:
         return Rows.of(X if self.shift is None else X - self.shift, self.root, self.bandwidth)
 
     def scores(self, X):
-        """Return f at the rows of X, shape (m, c), block by block."""
-        out = self.coef.new_empty((len(X), self.coef.shape[1]))
-        for block in self._blocks(len(X), len(self.rows)):
-            out[block] = self.kernel.matrix(self._queries(X[block]), self.rows) @ self.coef
+        """Return f at the rows of X, shape (m, c), tile by tile."""
+        out = self.coef.new_zeros((len(X), self.coef.shape[1]))
+        for block in self._blocks(len(X)):
+            queries = self._queries(X[block])
+            for tile in self._blocks(len(self.rows)):
+                out[block] += self.kernel.matrix(queries, self.rows[tile]) @ self.coef[tile]
         return out
 
     def gradients(self, X):
         """Return the gradients of f at the rows of X, shape (m, c, d)."""
         out = self.coef.new_empty((len(X), self.coef.shape[1], X.shape[1]))
-        for block in self._blocks(len(X), len(self.rows)):
+        for block in self._blocks(len(X), self._row_bytes(self.coef.shape[1])):
             G = self.kernel.gradients(self._queries(X[block]), self.rows, self.coef)
             out[block] = self._chain(G)
         return out
@@ -151,17 +160,16 @@ class Predictor:
         seed : int
             For the signs.
         """
-        (n, c), d = self.coef.shape, self.rows.values.shape[1]
-        device, coef = self.coef.device, self.coef
+        c, coef = self.coef.shape[1], self.coef
         n_rows = n_rows if index is None else len(index)
         mix = mixtures is not None and mixtures < c and not center
-        width = max(n, (mixtures if mix else c) * d) * coef.element_size()
+        row_bytes = self._row_bytes(mixtures if mix else c)
         max_rows = -(-n_rows // 8) if mix else None
         moments = GradientMoments(diag)
-        for k, block in enumerate(_backend.blocks(n_rows, width, device, max_rows=max_rows)):
+        for k, block in enumerate(self._blocks(n_rows, row_bytes, max_rows)):
             own = block if index is None else index[block]
             if mix:
-                signs = _backend.random_signs((c, mixtures), seed + k, device, coef.dtype)
+                signs = _backend.random_signs((c, mixtures), seed + k, coef)
                 coef = self.coef @ (signs / mixtures**0.5)
             queries, self_index = rows_at(own)
             G = self.kernel.gradients(queries, self.rows, coef, self_index)

@@ -176,7 +176,7 @@ def test_the_rare_branches_stay_on_their_device_too(monkeypatch):
         monkeypatch.setattr(_backend, "holds", lambda condition: True)
         monkeypatch.setattr(_backend, "positions", lambda mask: (found,) * mask.ndim)
         rows = Rows.of(torch.randn(30, 4, device=device), torch.randn(4, 4, device=device))
-        sq, pairs = squared_distances(rows[:10], rows, torch.arange(10, device=device))
+        sq, pairs = squared_distances(rows[:10], rows, (torch.arange(10, device=device),) * 2)
         assert {t.device.type for t in (sq, *pairs)} == {"cuda"}
         solver = CholeskySolver()
         monkeypatch.setattr(_backend, "holds", lambda condition: False)

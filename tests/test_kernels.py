@@ -70,7 +70,7 @@ def test_equal_rows_are_at_distance_zero_whatever_block_they_come_in():
 def test_self_pairs_are_zero_and_reported():
     X = Rows.of(rows(20))
     index = torch.tensor([3, 3, 19])
-    sq, (i, j) = squared_distances(X[index], X, index)
+    sq, (i, j) = squared_distances(X[index], X, (torch.arange(3), index))
     assert sq[[0, 1, 2], index].tolist() == [0, 0, 0]
     assert list(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 3), (1, 3), (2, 19)]
 

@@ -213,12 +213,17 @@ class Kernel(ABC):
         n = len(rows)
         device = rows.values.device
         K = rows.values.new_empty((n, n)) if out is None else out
-        for block in _backend.blocks(n, n * K.element_size(), device):
-            index = torch.arange(block.start, block.stop, device=device)
-            K[block, : block.stop] = self.matrix(rows[block], rows[: block.stop], index)
-            own = K[block, block]
-            own.copy_(own.tril() + own.tril(-1).T)
-            K[: block.start, block] = K[block, : block.start].T
+        # half the edge: a tile, its transpose and what is written to stay in the cache
+        edge = max(_backend.tile_edge(K.dtype, device) // 2, 1)
+        tiles = list(_backend.blocks(n, 1, device, max_rows=edge))
+        for k, i in enumerate(tiles):
+            for j in tiles[:k]:
+                T = self.matrix(rows[i], rows[j])
+                K[i, j] = T
+                K[j, i] = T.T
+            own = torch.arange(i.stop - i.start, device=device)
+            T = self.matrix(rows[i], rows[i], own)
+            K[i, i] = T.tril() + T.tril(-1).T
         return K
 
 
@@ -262,38 +267,53 @@ class RadialKernel(Kernel):
 
     def matrix(self, A, B, self_index=None):
         """Return the kernel of every row of A with every row of B (see `Kernel`)."""
-        sq, _ = squared_distances(A, B, self_index)
+        sq, _ = squared_distances(A, B, _pairs(self_index, slice(0, len(B))))
         return self.value_(sq)
 
     def gradients(self, A, B, coef, self_index=None):
         """Return the gradients of the kernel expansion (see `Kernel`).
 
         With ``W_ij = phi'(r_ij) / r_ij`` the sum is ``u_i (W coef)_i - (W (coef v))_i``:
-        one product ``W [coef_1 V | ... | coef_c V | coef]``, its outputs taken in groups
-        so that the right factor stays small.
+        one product ``W [coef_1 V | ... | coef_c V | coef]``, tile by tile over the rows of B
+        and its outputs taken in groups, so that both factors stay small.
         """
-        sq, coincident = squared_distances(A, B, self_index)
-        W = self.slope_(sq)
-        W[coincident] = 0
-        (n, d), c = B.values.shape, coef.shape[1]
-        G = W.new_empty((len(A), c, d))
-        for group in _backend.blocks(c, n * (d + 1) * W.element_size(), W.device, min_rows=1):
-            a = coef[:, group]
-            P = W @ torch.cat([(a.unsqueeze(2) * B.values.unsqueeze(1)).flatten(1), a], dim=1)
-            k = a.shape[1]
-            G[:, group] = P[:, -k:, None] * A.values[:, None] - P[:, :-k].unflatten(1, (k, d))
-        return G
+        d, c = B.values.shape[1], coef.shape[1]
+        P = B.values.new_zeros((len(A), c, d + 1))
+        item, device = P.element_size(), P.device
+        for tile in _backend.blocks(len(B), len(A) * item, device):
+            own, V = _pairs(self_index, tile), B.values[tile]
+            sq, coincident = squared_distances(A, B[tile], own)
+            W = self.slope_(sq)
+            W[coincident] = 0
+            row_bytes = len(V) * (d + 1) * item
+            for group in _backend.blocks(c, row_bytes, device, min_rows=1):
+                a = coef[tile, group].unsqueeze(2)
+                factor = torch.cat([a * V.unsqueeze(1), a], dim=2)
+                P[:, group] += (W @ factor.flatten(1)).unflatten(1, factor.shape[1:])
+        return P[:, :, -1:] * A.values[:, None] - P[:, :, :-1]
 
 
-def squared_distances(A, B, self_index=None):
+def _pairs(self_index, tile):
+    """Return rows of A and columns of a tile of B that are the same row; None if none are."""
+    if self_index is None:
+        return None
+    column = self_index - tile.start
+    inside = (column >= 0) & (column < tile.stop - tile.start)
+    if not _backend.holds(inside.any()):
+        return None
+    (row,) = _backend.positions(inside)
+    return row, column[row]
+
+
+def squared_distances(A, B, own=None):
     """Return the squared distances of the rows of A and B, right also where they are tiny.
 
     Parameters
     ----------
     A, B : Rows
         a and b rows.
-    self_index : tensor of shape (a,), optional
-        The position in B of each row of A, when A was taken from B.
+    own : tuple of two tensors, optional
+        Rows of A and of B that are the same row.
 
     Returns
     -------
@@ -304,8 +324,8 @@ def squared_distances(A, B, self_index=None):
     """
     sq = torch.addmm(B.sq_norms, A.values, B.values.T, alpha=-2).add_(A.sq_norms[:, None])
     i = j = torch.empty(0, dtype=torch.long, device=sq.device)
-    if self_index is not None:
-        i, j = own = torch.arange(len(A), device=sq.device), self_index
+    if own is not None:
+        i, j = own
         sq[own] = torch.inf  # no business of the search for close pairs
     close = _CLOSE[sq.dtype]
     # "<=": two rows at the very centre have norms, and a distance, of exactly 0
@@ -319,6 +339,6 @@ def squared_distances(A, B, self_index=None):
             sq[r, c] = exact.masked_fill_(same, 0)
             (hit,) = _backend.positions(same)
             i, j = torch.cat([i, r[hit]]), torch.cat([j, c[hit]])
-    if self_index is not None:
+    if own is not None:
         sq[own] = 0
     return sq, (i, j)

@@ -52,15 +52,17 @@ class ProductLaplace(Kernel):
 
         One product ``(K * sign(u_k - v_k)) coef`` a feature.
         """
-        K = self.matrix(A, B)
-        radius = A.resolution[:, None] + B.resolution
-        exact = not _backend.holds(radius.max() > 0)
         (n, d), c = A.values.shape, coef.shape[1]
-        G = K.new_empty((n, c, d))
-        columns = B.values.T.contiguous()
-        for k in range(d):
-            step = A.values[:, k, None] - columns[k]
-            if not exact:  # a product with a metric rounds equal coordinates differently
-                step[step.abs() <= radius] = 0
-            G[:, :, k] = step.sign_().mul_(K) @ coef
-        return G.neg_()
+        G = A.values.new_zeros((n, c, d))
+        for tile in _backend.blocks(len(B), n * G.element_size(), G.device):
+            V, a = B[tile], coef[tile]
+            K = self.matrix(A, V)
+            radius = A.resolution[:, None] + V.resolution
+            exact = not _backend.holds(radius.max() > 0)
+            columns = V.values.T.contiguous()
+            for k in range(d):
+                step = A.values[:, k, None] - columns[k]
+                if not exact:  # a product with a metric rounds equal coordinates differently
+                    step[step.abs() <= radius] = 0
+                G[:, :, k] -= step.sign_().mul_(K) @ a
+        return G

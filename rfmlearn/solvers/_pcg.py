@@ -17,7 +17,7 @@ from rfmlearn import _backend
 from rfmlearn.solvers._base import Solution, Solver, register
 from rfmlearn.solvers._cholesky import CholeskySolver
 
-_MAX_DENSITY, _MANY_STEPS = 20, 30
+_MAX_DENSITY, _MANY_STEPS = 20, 60
 
 # Up to here a system that the iteration gives up on is small enough to be factored.
 _SMALL = 4096
@@ -34,7 +34,7 @@ class PCGSolver(Solver):
     best solution found is returned with its residual, and the estimators warn.
 
     The landmarks, ``5 sqrt(n)`` of them, are drawn with a fixed seed; after a system that took
-    more than 30 steps the next one has twice as many, up to ``20 sqrt(n)``. There are at most
+    more than 60 steps the next one has twice as many, up to ``20 sqrt(n)``. There are at most
     500 products with the matrix in each precision.
     """
 
