@@ -16,6 +16,9 @@ from rfmlearn.kernels._lazy import LazyGram
 from rfmlearn.solvers import KernelSystem
 from rfmlearn.solvers._centers import CenterSystem
 
+# Size of the sample of rows from which the preconditioner of a system on centres is made.
+ROWS_PER_CENTER = 8
+
 
 class AllRows:
     """The full problem.
@@ -100,7 +103,7 @@ class OnCenters:
     def __init__(self, X, Y, weight, shift, kernel, centers):
         self.X, self.Y, self.weight, self.shift = X, Y, weight, shift
         self.kernel = kernel
-        self.centers = self._moved(centers)
+        self._index, self.centers = centers.to(Y.device), self._moved(centers)
         self.tolerance = CenterSystem.tolerance(Y.dtype)
         self._covariance = self._moments()
 
@@ -143,12 +146,24 @@ class OnCenters:
                 variance = ((C @ self.root.to(C)) * self.root.to(C)).sum(0)
             self.length = self.length * self.kernel.spread(variance.clamp(min=0)).to(Y)
         self.rows = Rows.of(self.centers, self.root, self.length)
-        self._system = CenterSystem(self.kernel.gram(self.rows), self._stripes, Y, self.weight)
+        gram = self.kernel.gram(self.rows)
+        self._system = CenterSystem(gram, self._stripes, Y, self._index, self._sample, self.weight)
 
     def _stripes(self):
         """Yield blocks of rows and their kernel matrix with the centres."""
         for block in self._blocks(len(self.rows)):
             yield block, self.kernel.matrix(self.rows_at(block)[0], self.rows)
+
+    def _sample(self):
+        """Yield blocks of a random sample of the other rows, and their kernel matrix."""
+        n, m = len(self.Y), len(self.rows)
+        other = torch.ones(n, dtype=torch.bool, device=self.Y.device)
+        other[self._index] = False
+        index = _backend.random_rows(n, n, 0, self.Y.device)
+        index = index[other[index]][: ROWS_PER_CENTER * m].sort().values
+        for block in _backend.blocks(len(index), m * self.Y.element_size(), self.Y.device):
+            own = index[block]
+            yield own, self.kernel.matrix(self.rows_at(own)[0], self.rows)
 
     def solve(self, alpha, tol):
         """Return the solution for a ridge."""

@@ -351,11 +351,14 @@ def test_the_center_system_reports_what_it_left():
     C = Rows.of(X[:10])
     K = Laplace().matrix(Rows.of(X), C)
     Y = torch.as_tensor(data(100)[1])[:, None]
-    system = CenterSystem(Laplace().gram(C), lambda: iter([(slice(0, 100), K)]), Y)
+    every = [(slice(0, 100), K)]
+    some = [(torch.arange(10, 60), K[10:60])]
+    own, gram = torch.arange(10), Laplace().gram(C)
+    system = CenterSystem(gram, lambda: every, Y, own, lambda: some)
     rough, fine = system.solve(0.1, 0.5), system.solve(0.1, 1e-12)
     assert rough.n_iter < fine.n_iter
     assert float(fine.residual) <= 1e-12
-    zero = CenterSystem(Laplace().gram(C), lambda: iter([(slice(0, 100), K)]), 0 * Y)
+    zero = CenterSystem(gram, lambda: every, 0 * Y, own, lambda: some)
     assert not zero.solve(0.1, 1e-8).coef.any()
     full = CholeskySolver().solve(KernelSystem(Laplace().gram(Rows.of(X)), 0.1), Y)
     assert full.mean_square is None

@@ -2,11 +2,12 @@
 """The system of a predictor on m centres, by preconditioned conjugate gradients.
 
 Minimising ``|y - K_nm a|_W^2 + alpha a^T K_mm a`` gives the normal equations
-``(K_mn W K_nm + alpha K_mm) a = K_mn W y``. With ``K_mm = L L^T`` and ``a = L^-T b`` the matrix of
-b is ``L^-1 K_mn W K_nm L^-T + alpha I``, which for centres drawn at random is near
-``(sum w / m) L^T L + alpha I``: its Cholesky factor is the preconditioner (Falkon; Rudi,
-Carratino and Rosasco, arXiv 1705.10958). The vectors of length m and their factors are in
-float64, the n rows of the kernel in the dtype of the data.
+``(K_mn W K_nm + alpha K_mm) a = K_mn W y``. With ``K_mm = L L^T`` and ``a = L^-T b`` the matrix
+of b is ``L^-1 K_mn W K_nm L^-T + alpha I`` (as in Falkon; Rudi, Carratino and Rosasco,
+arXiv 1705.10958). The preconditioner is the same matrix with the sum over the other rows than
+the centres taken over a random sample of them, and scaled up. The centres' own rows, on which
+the kernel is largest, are all in it. The vectors of length m and their factors are in float64,
+the n rows of the kernel in the dtype of the data.
 """
 
 import torch
@@ -28,17 +29,52 @@ class CenterSystem:
         Yields slices of rows and ``K_nm`` there.
     Y : tensor of shape (n, c)
         Targets.
+    centers : tensor of shape (m,)
+        Indices of the centres among the rows.
+    sample : callable
+        Yields indices of a random sample of the other rows, and ``K_nm`` there.
     weight : tensor of shape (n,) or None
         Row weights.
     """
 
-    def __init__(self, gram, stripes, Y, weight=None):
+    def __init__(self, gram, stripes, Y, centers, sample, weight=None):
         self.stripes, self.Y, self.weight = stripes, Y, weight
         self.total = len(Y) if weight is None else weight.sum()
         self._wide = _backend.wider(Y.device)
         self.L, self.jitter = _factor(gram, self._wide)
-        self.outer = (self.L.mT @ self.L) * (self.total / len(gram))
+        self._sampled = self._sum_over(gram, centers, sample)
         self._rhs = None
+
+    def _sum_over(self, gram, centers, sample):
+        """Return an estimate of ``L^-1 K_mn W K_nm L^-T``."""
+
+        def part(index, K):
+            w = K.new_ones(len(K)) if self.weight is None else self.weight[index]
+            return (K.mT @ (K * w[:, None])).to(self._wide), w.sum()
+
+        own, own_weight = part(centers, gram)
+        S, drawn = torch.zeros_like(own), 0.0
+        for index, K in sample():
+            more, weight = part(index, K)
+            S, drawn = S + more, drawn + weight
+        S = own + S * ((self.total - own_weight) / drawn)
+        half = torch.linalg.solve_triangular(self.L, S, upper=False)
+        S = torch.linalg.solve_triangular(self.L, half.mT, upper=False)
+        return (S + S.mT) / 2
+
+    def _preconditioner(self, alpha):
+        """Return the Cholesky factor of the estimate; its rounding errors may need a shift."""
+        S, shift = self._sampled, alpha
+        for _ in range(10):
+            factor, info = torch.linalg.cholesky_ex(_shifted(S, shift))
+            if not _backend.holds(info != 0):
+                return factor
+            eps = torch.finfo(self.Y.dtype).eps
+            shift = torch.clamp(S.diagonal().mean() * eps, min=10 * shift)
+        raise NotPositiveDefiniteError(
+            f"The system of the centres is singular with alpha={alpha:g}. Raise alpha; if the "
+            "kernel is your own, see that it is positive semi-definite and finite."
+        )
 
     @staticmethod
     def tolerance(dtype):
@@ -76,11 +112,7 @@ class CenterSystem:
         """
         if self._rhs is None:
             self._rhs = self._gather(lambda block, _: self.Y[block])
-        factor, info = torch.linalg.cholesky_ex(_shifted(self.outer, alpha))
-        if _backend.holds(info != 0):
-            raise NotPositiveDefiniteError(
-                f"The system of the centres is singular with alpha={alpha:g}. Raise alpha."
-            )
+        factor = self._preconditioner(alpha)
         rhs = self._rhs
         size = rhs.norm(dim=0)
         size = torch.where(size > 0, size, torch.ones_like(size))
