@@ -16,9 +16,6 @@ from rfmlearn.kernels._lazy import LazyGram
 from rfmlearn.solvers import KernelSystem
 from rfmlearn.solvers._centers import CenterSystem
 
-# Size of the sample of rows from which the preconditioner of a system on centres is made.
-ROWS_PER_CENTER = 8
-
 
 class AllRows:
     """The full problem.
@@ -96,14 +93,16 @@ class OnCenters:
         Subtracted from the rows.
     kernel : Kernel
         The kernel.
-    centers : tensor of shape (m,)
-        Indices of the centres among the rows.
+    centers : tuple of two tensors of indices
+        The centres among the rows, and a random sample of the other rows, from which the
+        preconditioner is made.
     """
 
     def __init__(self, X, Y, weight, shift, kernel, centers):
         self.X, self.Y, self.weight, self.shift = X, Y, weight, shift
         self.kernel = kernel
-        self._index, self.centers = centers.to(Y.device), self._moved(centers)
+        self._index, self._others = (index.to(Y.device) for index in centers)
+        self.centers = self._moved(centers[0])
         self.tolerance = CenterSystem.tolerance(Y.dtype)
         self._covariance = self._moments()
 
@@ -155,13 +154,9 @@ class OnCenters:
             yield block, self.kernel.matrix(self.rows_at(block)[0], self.rows)
 
     def _sample(self):
-        """Yield blocks of a random sample of the other rows, and their kernel matrix."""
-        n, m = len(self.Y), len(self.rows)
-        other = torch.ones(n, dtype=torch.bool, device=self.Y.device)
-        other[self._index] = False
-        index = _backend.random_rows(n, n, 0, self.Y.device)
-        index = index[other[index]][: ROWS_PER_CENTER * m].sort().values
-        for block in _backend.blocks(len(index), m * self.Y.element_size(), self.Y.device):
+        """Yield blocks of the sample of other rows, and their kernel matrix."""
+        index, width = self._others, len(self.rows) * self.Y.element_size()
+        for block in _backend.blocks(len(index), width, self.Y.device):
             own = index[block]
             yield own, self.kernel.matrix(self.rows_at(own)[0], self.rows)
 

@@ -114,8 +114,9 @@ def recursive_features(
     dense : bool
         Store the kernel matrix; otherwise it is computed again for each product, which the
         solver must be able to work with.
-    centers : tensor of shape (m,), optional
-        Indices of the rows that carry the predictor (see `OnCenters`); None means all.
+    centers : tuple of two tensors of indices, optional
+        The rows that carry the predictor, and a sample of others (see `OnCenters`); None
+        means that all rows carry it.
     tol : float, optional
         Relative residual to reach; None is the solver's own.
     loose : bool

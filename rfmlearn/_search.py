@@ -18,6 +18,9 @@ from rfmlearn._targets import centre
 from rfmlearn.kernels import resolve_kernel
 from rfmlearn.solvers import resolve_solver
 
+# Size of the sample of rows from which the preconditioner of a system on centres is made.
+ROWS_PER_CENTER = 8
+
 # From this many outputs on their sum in the AGOP is taken over so many random mixtures.
 MANY_OUTPUTS = 16
 MIXTURES = 8
@@ -185,13 +188,11 @@ class Path:
         def tensor(array):
             return _backend.to_tensor(np.asarray(array, dtype=dtype), device)
 
-        if self._on_centers(len(train.X)):
-            centers = (
-                _backend.random_rows(len(train.X), self.n_centers, options["seed"], "cpu")
-                .sort()
-                .values
-            )
-            expansion, rows = centers.numpy(), train.X  # read block by block
+        if self._on_centers(n := len(train.X)):
+            m = self.n_centers
+            drawn = _backend.random_rows(n, (1 + ROWS_PER_CENTER) * m, options["seed"], "cpu")
+            centers = drawn[:m].sort().values, drawn[m:].sort().values
+            expansion, rows = centers[0].numpy(), train.X  # read block by block
         else:
             centers, expansion, rows = None, slice(None), tensor(train.X)
         # any shift is exact; the median keeps the digits of the bulk beside outliers

@@ -43,7 +43,7 @@ def test_the_recursion_stays_on_its_device(fake, kernel, solver, diag, weighted,
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_is_never_stored_stays_on_its_device(fake, kernel, diag, weighted):
     check_placement(kernel, diag, weighted, None, solver=PCGSolver(), dense=False, mixtures=2)
-    check_placement(kernel, diag, weighted, 20, centers=torch.arange(10))
+    check_placement(kernel, diag, weighted, 20, centers=(torch.arange(10), torch.arange(10, 40)))
 
 
 def check_placement(kernel, diag, weighted, n_samples, **how):

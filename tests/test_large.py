@@ -3,6 +3,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -164,26 +165,27 @@ def hard(case):
     return X, y
 
 
-@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("case", ["duplicates", "one feature repeated", "huge bandwidth"])
 @pytest.mark.parametrize("alpha", [0.0, 1e-3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("how", [{"solver": "pcg"}, {"n_centers": 150, "random_state": 0}])
-def test_nearly_singular_systems_give_a_right_answer(case, alpha, dtype, how):
+def test_nearly_singular_systems_give_a_right_answer_or_say_so(case, alpha, dtype, how):
     X, y = hard(case)
     bandwidth = 1e4 if case == "huge bandwidth" else 1.0
-    model = RFMRegressor(alpha=alpha, bandwidth=bandwidth, max_iter=1, **how)
-    model.fit(X.astype(dtype), y)
-    direct = RFMRegressor(alpha=alpha, bandwidth=bandwidth, max_iter=1, solver="cholesky")
-    # with a bandwidth of 1e4 and no ridge float32 has no digits left for float64's answer
-    lost = case == "huge bandwidth" and alpha == 0 and dtype == np.float32
-    expected = direct.fit(X.astype(dtype) if lost else X, y).predict(X)
+    options = {"alpha": alpha, "bandwidth": bandwidth, "max_iter": 1}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        predicted = RFMRegressor(**options, **how).fit(X.astype(dtype), y).predict(X)
+    assert np.isfinite(predicted).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
+        expected = RFMRegressor(**options, solver="cholesky").fit(X, y).predict(X)
     # in units of the target; 150 of 200 or 400 centres are not all rows
     tolerance = 0.05 if "solver" in how else 0.6
-    error = np.abs(model.predict(X) - expected)
-    assert np.isfinite(error).all()
-    assert np.sqrt(np.mean(error**2)) < tolerance * y.std()
+    right = np.sqrt(np.mean((predicted - expected) ** 2)) < tolerance * y.std()
+    assert right or {w.category for w in said} & {ConvergenceWarning, scipy.linalg.LinAlgWarning}
+    # with a ridge, and in float64 throughout, there is no excuse
+    assert right or (alpha == 0 and dtype == np.float32)
 
 
 # ------------------------------------------------------------------------------- centres

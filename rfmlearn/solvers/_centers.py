@@ -48,9 +48,13 @@ class CenterSystem:
     def _sum_over(self, gram, centers, sample):
         """Return an estimate of ``L^-1 K_mn W K_nm L^-T``."""
 
+        L = self.L.to(gram.dtype)
+
         def part(index, K):
+            # solved before it is squared: the sum is then positive whatever the rounding
+            B = torch.linalg.solve_triangular(L, K.mT, upper=False)
             w = K.new_ones(len(K)) if self.weight is None else self.weight[index]
-            return (K.mT @ (K * w[:, None])).to(self._wide), w.sum()
+            return ((B * w) @ B.mT).to(self._wide), w.sum()
 
         own, own_weight = part(centers, gram)
         S, drawn = torch.zeros_like(own), 0.0
@@ -58,23 +62,22 @@ class CenterSystem:
             more, weight = part(index, K)
             S, drawn = S + more, drawn + weight
         S = own + S * ((self.total - own_weight) / drawn)
-        half = torch.linalg.solve_triangular(self.L, S, upper=False)
-        S = torch.linalg.solve_triangular(self.L, half.mT, upper=False)
         return (S + S.mT) / 2
 
     def _preconditioner(self, alpha):
-        """Return the Cholesky factor of the estimate; its rounding errors may need a shift."""
-        S, shift = self._sampled, alpha
-        for _ in range(10):
-            factor, info = torch.linalg.cholesky_ex(_shifted(S, shift))
-            if not _backend.holds(info != 0):
-                return factor
-            eps = torch.finfo(self.Y.dtype).eps
-            shift = torch.clamp(S.diagonal().mean() * eps, min=10 * shift)
-        raise NotPositiveDefiniteError(
-            f"The system of the centres is singular with alpha={alpha:g}. Raise alpha; if the "
-            "kernel is your own, see that it is positive semi-definite and finite."
-        )
+        """Return the Cholesky factor of the estimate plus alpha, or a little more.
+
+        Directions in which both are rounding noise must not be blown up.
+        """
+        S = self._sampled
+        shift = torch.clamp(S.diagonal().mean() * torch.finfo(self.Y.dtype).eps ** 0.5, min=alpha)
+        factor, info = torch.linalg.cholesky_ex(_shifted(S, shift))
+        if _backend.holds(info != 0):
+            raise NotPositiveDefiniteError(
+                "The system of the centres is not positive definite. If the kernel is your own, "
+                "see that it is positive semi-definite and finite."
+            )
+        return factor
 
     @staticmethod
     def tolerance(dtype):
