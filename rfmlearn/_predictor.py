@@ -153,9 +153,9 @@ class Predictor:
         diag, center : bool
             See `rfmlearn.features.agop`.
         mixtures : int, optional
-            Take, in each block of at most an eighth of the rows, that many mixtures of the c
-            outputs with random signs instead of all outputs: ``E s s^T = I`` makes the sum
-            over outputs right on average. Not with `center`, which needs each output's
+            Take, in each block of at most 512 rows and a sixteenth of them, that many mixtures
+            of the c outputs with random signs instead of all outputs: ``E s s^T = I`` makes
+            the sum over outputs right on average. Not with `center`, which needs each output's
             mean.
         seed : int
             For the signs.
@@ -164,7 +164,7 @@ class Predictor:
         n_rows = n_rows if index is None else len(index)
         mix = mixtures is not None and mixtures < c and not center
         row_bytes = self._row_bytes(mixtures if mix else c)
-        max_rows = -(-n_rows // 8) if mix else None
+        max_rows = min(512, -(-n_rows // 16)) if mix else None
         moments = GradientMoments(diag)
         for k, block in enumerate(self._blocks(n_rows, row_bytes, max_rows)):
             own = block if index is None else index[block]
