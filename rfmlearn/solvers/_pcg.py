@@ -66,18 +66,20 @@ class PCGSolver(Solver):
         rhs = system.scale(targets)
         size = rhs.norm(dim=0)
         size = torch.where(size > 0, size, torch.ones_like(size))
-        b, worst, steps = torch.zeros_like(rhs), None, 0
-        widths = [K.dtype, _backend.wider(K.device)]
-        for dtype in dict.fromkeys(widths):
+        b, r, worst, steps = torch.zeros_like(rhs), rhs, None, 0
+        for dtype in dict.fromkeys([K.dtype, _backend.wider(K.device)]):
             P = self._preconditioner(system, dtype)
             if P is None:
                 continue
-            b, n_iter = self._iterate(system, rhs, size, b.to(dtype), P, tol)
+            if dtype != K.dtype:
+                b = b.to(dtype)
+                r = _residual(system, rhs, b)
+            b, worst, n_iter = self._iterate(system, rhs, size, b, r, P, tol)
             steps += n_iter
-            # of what is returned: in the dtype of K the digits beyond it are lost
-            worst = _worst(_residual(system, rhs, b.to(K.dtype).to(dtype)), size)
-            # float32 coefficients cannot do better where rounding them is what is left
-            tol = max(tol, super().tolerance(K.dtype)) if dtype != K.dtype else tol
+            if dtype != K.dtype:
+                # of what is returned, whose rounding may be all that is left to mend
+                worst = _worst(_residual(system, rhs, b.to(K.dtype).to(dtype)), size)
+                tol = max(tol, super().tolerance(K.dtype))
             if not _backend.holds(_beyond(worst, tol)):
                 break
         if steps > _MANY_STEPS:
@@ -102,25 +104,25 @@ class PCGSolver(Solver):
             system.shared["nystrom", dtype] = low_rank
         return low_rank and _Preconditioner.of(*low_rank, system.alpha)
 
-    def _iterate(self, system, rhs, size, x, P, tol):
-        """Return a better solution, and the steps taken."""
-        K, alpha = system.matrix, system.alpha
-        best, least, steps = x, None, 0
-        while True:  # each round starts from a true residual
-            r = _residual(system, rhs, x)
+    def _iterate(self, system, rhs, size, x, r, P, tol):
+        """Return a better solution, its worst relative residual, and the steps taken.
+
+        Each round starts from a true residual r.
+        """
+        best, least, steps = x, _worst(r, size), 0
+        while steps < self.max_iter and _backend.holds(_beyond(least, tol)):
+            x, taken = self._round(system, best, r, P, size, tol, self.max_iter - steps)
+            r, steps = _residual(system, rhs, x), steps + taken
             now = _worst(r, size)
-            if least is not None and _backend.holds(_beyond(now, least / 2)):
+            if _backend.holds(_beyond(now, least / 2)):
                 break
             best, least = x, now
-            if steps >= self.max_iter or not _backend.holds(_beyond(now, tol)):
-                break
-            x, taken = self._round(K, alpha, x, r, P, size, tol, self.max_iter - steps)
-            steps += taken
-        return best, steps
+        return best, least, steps
 
     @staticmethod
-    def _round(K, alpha, x, r, P, size, tol, max_steps):
+    def _round(system, x, r, P, size, tol, max_steps):
         """Run the recurrence until its own residual is well below the tolerance."""
+        K, alpha = system.matrix, system.alpha
         z = P.solve(r)
         p, rz, taken = z, (r * z).sum(0), 0
         while taken < max_steps:
