@@ -2,14 +2,14 @@
 """Fit and predict time, and peak memory, by number of rows; against xRFM and KernelRidge.
 
 One process; the models alternate, the table quotes medians. All learn the same target of 50
-features in float32, five updates with one output each: `rfmlearn` as it comes, `centers` with
+features in float32, one output, five updates by default: `rfmlearn` as it comes, `centers` with
 n_centers=4000, xRFM its leaf model (kernel "l2", no splitting), and scikit-learn's KernelRidge
 with the same Laplace-like kernel, which learns no metric. The floor of `rfmlearn` is what it
 cannot avoid with the steps that its solver took, at the rates measured at the start: each kernel
-matrix once, each product with it at memory speed, each AGOP.
+matrix once, one triangle of it read for each product, each AGOP.
 
     python benchmarks/bench_scaling.py [--rows 5000 10000 20000 40000] [--repeats 3]
-        [--models rfmlearn xrfm ridge centers] [--xrfm-max 20000] [--out scaling]
+        [--models rfmlearn xrfm ridge centers] [--updates 5] [--rival-max 20000] [--out scaling]
 """
 
 import argparse
@@ -26,20 +26,25 @@ from sklearn.metrics import r2_score
 from rfmlearn import RFMRegressor
 from rfmlearn.datasets import make_multi_index
 
-D, UPDATES, N_QUERIES = 50, 5, 5000
+D, N_QUERIES = 50, 5000
 
 
 class XRFM:
-    """The leaf model of xRFM, all updates made, the last one kept."""
+    """The leaf model of xRFM, all updates made, the best on 200 of the rows kept."""
+
+    def __init__(self, updates):
+        self.updates = updates
 
     def fit(self, X, y):
         from xrfm import RFM
 
-        self.model = RFM(kernel="l2", iters=UPDATES, bandwidth=10.0, device="cpu", verbose=False)
+        self.model = RFM(
+            kernel="l2", iters=self.updates, bandwidth=10.0, device="cpu", verbose=False
+        )
         X, y = torch.from_numpy(X), torch.from_numpy(y)[:, None]
         held_out = X[:200], y[:200]
         self.model.fit(
-            (X, y), held_out, iters=UPDATES, reg=1e-3, early_stop_rfm=False, verbose=False
+            (X, y), held_out, iters=self.updates, reg=1e-3, early_stop_rfm=False, verbose=False
         )
         return self
 
@@ -47,11 +52,11 @@ class XRFM:
         return self.model.predict(torch.from_numpy(X)).numpy().ravel()
 
 
-def make(name, seed=0):
+def make(name, updates):
     return {
-        "rfmlearn": lambda: RFMRegressor(max_iter=UPDATES),
-        "centers": lambda: RFMRegressor(max_iter=UPDATES, n_centers=4000, random_state=seed),
-        "xrfm": XRFM,
+        "rfmlearn": lambda: RFMRegressor(max_iter=updates),
+        "centers": lambda: RFMRegressor(max_iter=updates, n_centers=4000, random_state=0),
+        "xrfm": lambda: XRFM(updates),
         "ridge": lambda: KernelRidge(kernel="laplacian", alpha=1e-3),
     }[name]()
 
@@ -63,8 +68,8 @@ def data(n, seed=0):
     return X[:n], y[:n], X[n:], y[n:]
 
 
-def measure(name, X, y, Q, q):
-    model = make(name)
+def measure(name, updates, X, y, Q, q):
+    model = make(name, updates)
     with MemoryWatch() as memory:
         start = time.perf_counter()
         model.fit(X, y)
@@ -80,12 +85,12 @@ def measure(name, X, y, Q, q):
     }
 
 
-def floor_seconds(n, steps, rates):
+def floor_seconds(n, updates, steps, rates):
     gram = n**2 * D / rates["gemm"] + n**2 / 2 * (1 / rates["exp"] + 1 / rates["sqrt"])
-    direct = 0 if steps else (UPDATES + 1) * n**3 / 3 / rates["gemm"]
+    direct = 0 if steps else (updates + 1) * n**3 / 3 / rates["gemm"]
     slopes = n**2 / 2 * (1 / rates["exp"] + 1 / rates["sqrt"])
     agop = slopes + (n**2 * D + 2 * n**2 * (D + 1)) / rates["gemm"]
-    return (UPDATES + 1) * gram + direct + steps * 4 * n**2 / rates["read"] + UPDATES * agop
+    return (updates + 1) * gram + direct + steps * 2 * n**2 / rates["read"] + updates * agop
 
 
 def exponent(sizes, seconds):
@@ -119,12 +124,13 @@ def main():
         "--models", nargs="+", default=["rfmlearn", "xrfm", "ridge"], metavar="NAME"
     )
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--xrfm-max", type=int, default=20_000, help="largest n for the rivals")
+    parser.add_argument("--updates", type=int, default=5)
+    parser.add_argument("--rival-max", type=int, default=20_000, help="largest n for the rivals")
     parser.add_argument("--out", default="scaling", help="stem of the table and the picture")
     args = parser.parse_args()
     rates = machine_rates()
     lines = [
-        f"d={D}, {UPDATES} updates, float32, {torch.get_num_threads()} threads; GEMM "
+        f"d={D}, {args.updates} updates, float32, {torch.get_num_threads()} threads; GEMM "
         f"{rates['gemm'] / 1e9:.0f} GFLOP/s, exp {rates['exp'] / 1e9:.2f} and sqrt "
         f"{rates['sqrt'] / 1e9:.2f} G elements/s, reading {rates['read'] / 1e9:.1f} GB/s",
         "",
@@ -134,22 +140,22 @@ def main():
     print("\n".join(lines), flush=True)
     warm = data(300)
     for name in args.models:  # libraries and thread pools
-        measure(name, *warm)
+        measure(name, 1, *warm)
     results = {}
     for n in args.rows:
         table = data(n)
-        models = [m for m in args.models if m in ("rfmlearn", "centers") or n <= args.xrfm_max]
+        models = [m for m in args.models if m in ("rfmlearn", "centers") or n <= args.rival_max]
         runs = {name: [] for name in models}
         for _ in range(args.repeats):
             for name in models:
-                runs[name].append(measure(name, *table))
+                runs[name].append(measure(name, args.updates, *table))
         for name in models:
             results[n, name] = {k: median(r[k] for r in runs[name]) for k in runs[name][0]}
         for name in models:
             row = results[n, name]
             floor = "-"
             if name == "rfmlearn":
-                floor = f"{row['fit s'] / floor_seconds(n, row['steps'], rates):.2f}"
+                floor = f"{row['fit s'] / floor_seconds(n, args.updates, row['steps'], rates):.2f}"
             ratio = f"{results[n, 'xrfm']['fit s'] / row['fit s']:.1f}" if "xrfm" in models else "-"
             lines.append(
                 f"{n:8d} {name:10s} {row['fit s']:9.2f} {row['predict s']:9.2f} "

@@ -180,7 +180,7 @@ class RFMRegressor(RegressorTask, BaseRFM):
     the unit of y changes the predictions.
 
     Each of the ``max_iter + 1`` solves takes n^2 (d + n / 3) multiplications and 2 n^2 numbers
-    of memory with a Cholesky factor; from about 3,000 rows in float32 and 7,500 in float64
+    of memory with a Cholesky factor; from about 3,000 rows in float32 and 5,000 in float64
     conjugate gradients take over, at some 50 n^2 to 100 n^2 and little more than n^2
     numbers.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scikit-learn's own checks, for every registered kernel, diagonal and full."""
+"""scikit-learn's own checks, for every registered kernel, diagonal and full, and solver."""
 
 import os
 
@@ -15,6 +15,10 @@ VARIANTS = [
     for Estimator in (RFMRegressor, RFMClassifier)
     for kernel in sorted(KERNELS)
     for diag in (False, True)
+] + [
+    Estimator(**how)
+    for Estimator in (RFMRegressor, RFMClassifier)
+    for how in ({"solver": "pcg"}, {"solver": "pcg", "memory_budget": 10**6}, {"n_centers": 1000})
 ]
 
 

@@ -16,7 +16,13 @@ from rfmlearn import RFMClassifier, RFMClassifierCV, RFMRegressor, RFMRegressorC
 from rfmlearn._predictor import Predictor
 from rfmlearn.kernels import KERNELS, Gaussian, Laplace, Rows
 from rfmlearn.kernels._lazy import LazyGram
-from rfmlearn.solvers import CholeskySolver, KernelSystem, PCGSolver, resolve_solver
+from rfmlearn.solvers import (
+    CholeskySolver,
+    KernelSystem,
+    NotPositiveDefiniteError,
+    PCGSolver,
+    resolve_solver,
+)
 from rfmlearn.solvers._centers import CenterSystem
 
 kernels = pytest.mark.parametrize("kernel", sorted(KERNELS))
@@ -107,9 +113,11 @@ def test_auto_takes_what_is_cheaper_and_fits():
 
     assert name(1000, 1, 4) == name(3000, 1, 8) == "cholesky"
     assert name(10_000, 1, 4) == name(20_000, 1, 8) == "pcg"
-    # many outputs make a step dearer, not the factor
     assert name(5000, 1, 4) == "pcg"
+    # many outputs make a step dearer, not the factor
     assert name(5000, 100, 4) == "cholesky"
+    assert name(4000, 1, 4) == "pcg"
+    assert name(4000, 1, 8) == "cholesky"
     assert name(1000, 1, 8, budget=10**6) == "pcg"
     assert resolve_solver("cholesky", 10**6).name == "cholesky"
 
@@ -127,6 +135,15 @@ def test_what_stops_short_is_warned_of_by_name(monkeypatch):
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=1e-10)
 
 
+def test_a_matrix_that_is_not_stored_and_not_positive_is_a_typed_error(monkeypatch):
+    rows = Rows.of(torch.as_tensor(data(60)[0]))
+    lazy = LazyGram(Laplace(), rows)
+    monkeypatch.setattr(LazyGram, "_tile", lambda self, i, j: torch.full((60, 60), torch.nan))
+    monkeypatch.setattr(LazyGram, "__getitem__", lambda self, key: torch.full((60, 38), torch.nan))
+    with pytest.raises(NotPositiveDefiniteError, match="not finite"):
+        PCGSolver().solve(KernelSystem(lazy, 0.1), torch.ones(60, 1, dtype=torch.float64))
+
+
 def test_landmarks_multiply_where_systems_are_hard():
     solver = PCGSolver()
     X = torch.as_tensor(data(900, 3)[0])
@@ -136,6 +153,18 @@ def test_landmarks_multiply_where_systems_are_hard():
     second = solver.solve(KernelSystem(K, 1e-4), y).n_iter
     assert first > 30
     assert second < first
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("c", [1, 3, 8, 9])
+def test_a_symmetric_product_is_a_product(dtype, c):
+    A = torch.randn(70, 70, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    K, V = A + A.T, torch.randn(70, c, dtype=dtype)
+    before = V.clone()
+    expected = K.numpy().astype(float) @ V.numpy().astype(float)
+    eps = torch.finfo(dtype).eps
+    np.testing.assert_allclose(_backend.symmetric_product(K, V), expected, atol=500 * eps)
+    assert torch.equal(V, before)
 
 
 def test_one_set_of_landmarks_serves_all_ridges(monkeypatch):

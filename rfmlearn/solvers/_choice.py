@@ -8,14 +8,15 @@ def resolve_solver(name, n=0, n_outputs=1, itemsize=8, budget=None):
     """Return a fresh solver.
 
     "auto" takes the one with fewer multiplications, counted as below, and Cholesky where the
-    difference is less than a half, because its work does not depend on the data. Where
-    its factor does not fit into the budget it takes "pcg".
+    difference is less than a half, because its work does not depend on the data, or where
+    there are fewer than 3,000 equations (5,000 in float64). Where its factor does not fit
+    into the budget "auto" takes "pcg".
 
     - "cholesky": ``2 n^3 / 3``, twice the true number, since a factorisation runs at half
       the rate of a product;
     - "pcg": ``75 n^2`` for the preconditioner of rank ``5 sqrt(n)`` and 40 steps in float32
-      or 100 in float64, each as long as ``(30 + 2 n_outputs) n^2``: a product with few
-      columns waits for the memory.
+      or 150 in float64, each as long as ``min(8 c, 60 + 2 c) n^2`` for c outputs: a product
+      with few columns waits for the memory.
 
     Parameters
     ----------
@@ -37,9 +38,11 @@ def resolve_solver(name, n=0, n_outputs=1, itemsize=8, budget=None):
     """
     if name != "auto":
         return SOLVERS[name]()
+    single = itemsize <= 4
     direct = 2 * n**3 / 3
-    steps = 40 if itemsize <= 4 else 100
-    iterative = (75 + steps * (30 + 2 * n_outputs)) * n**2
+    step = min(8 * n_outputs, 60 + 2 * n_outputs)
+    iterative = (75 + (40 if single else 150) * step) * n**2
+    cheaper = n >= (3000 if single else 5000) and 1.5 * iterative < direct
     cholesky = SOLVERS["cholesky"]()
     too_big = budget is not None and n * n * itemsize + cholesky.memory(n, itemsize) > budget
-    return SOLVERS["pcg"]() if too_big or 1.5 * iterative < direct else cholesky
+    return SOLVERS["pcg"]() if too_big or cheaper else cholesky

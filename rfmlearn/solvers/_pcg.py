@@ -14,7 +14,7 @@ from typing import ClassVar
 import torch
 
 from rfmlearn import _backend
-from rfmlearn.solvers._base import Solution, Solver, register
+from rfmlearn.solvers._base import NotPositiveDefiniteError, Solution, Solver, register
 from rfmlearn.solvers._cholesky import CholeskySolver
 
 _MAX_DENSITY, _MANY_STEPS = 20, 60
@@ -87,6 +87,11 @@ class PCGSolver(Solver):
         factorable = isinstance(K, torch.Tensor) and len(K) <= _SMALL
         if factorable and (worst is None or _backend.holds(_beyond(worst, tol))):
             return CholeskySolver().solve(system, targets)
+        if worst is None:
+            raise NotPositiveDefiniteError(
+                "The kernel matrix is not positive definite, or not finite. If the kernel is your "
+                "own, see that it is positive semi-definite and finite."
+            )
         return Solution(
             coef=system.scale(b.to(K.dtype)),
             residual=worst.to(K.dtype),
@@ -196,8 +201,10 @@ def _beyond(residual, bound):
 
 def _product(K, V):
     """Return K V in the dtype of V, which may be wider than that of K."""
-    if K.dtype == V.dtype or not isinstance(K, torch.Tensor):
+    if not isinstance(K, torch.Tensor):
         return K @ V
+    if K.dtype == V.dtype:
+        return _backend.symmetric_product(K, V)
     out = torch.empty_like(V)
     for block in _backend.blocks(len(K), len(K) * V.element_size(), V.device):
         out[block] = K[block].to(V.dtype) @ V
