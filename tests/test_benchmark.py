@@ -238,6 +238,15 @@ def test_the_optional_rivals_run_where_installed(name, classes):
     assert model.score(X, y) > 0.7
 
 
+def test_fewer_folds_and_the_rest_later(folder):
+    out = folder / "few.csv"
+    options = ["--sets", "iris", "--models", "sklearn.dummy.DummyClassifier"]
+    assert run_main(folder, out, *options, "--folds", "2") == 0
+    assert rows_of(out, "fold") == [("0",), ("1",)]
+    assert run_main(folder, out, *options) == 0
+    assert len(rows_of(out, "fold")) == 4
+
+
 def test_the_svm_takes_a_class_of_one_row_and_a_table_of_seven():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(-3, 1, (4, 2)), rng.normal(3, 1, (2, 2)), [[20.0, 20.0]]])

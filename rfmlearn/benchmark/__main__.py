@@ -29,6 +29,7 @@ def parse(argv=None):
     )
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="only these data sets")
     parser.add_argument("--max-rows", type=int, help="skip larger data sets")
+    parser.add_argument("--folds", type=int, help="only so many folds of each data set, the first")
     parser.add_argument(
         "--task",
         choices=["auto", "classification", "regression"],
@@ -73,6 +74,7 @@ def plan(args):
             skipped.append(f"data set {name}: {len(table.X)} rows, more than {args.max_rows}")
             continue
         n_folds = 1 if args.protocol == "paper" else len(table.folds)
+        n_folds = min(n_folds, args.folds or n_folds)
         cells |= {(name, m, fold): path for m, fold in product(models, range(n_folds))}
     return models, cells, skipped
 
