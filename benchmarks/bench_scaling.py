@@ -111,6 +111,9 @@ def draw(results, models, path):
         for name in models:
             sizes = [n for n, model in results if model == name]
             ax.loglog(sizes, [results[n, name][column] for n in sizes], "o-", label=name)
+        sizes = sorted({n for n, _ in results})
+        ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
+        ax.minorticks_off()
         ax.set(xlabel="rows", ylabel=column)
     axes[0].legend()
     figure.savefig(path, dpi=110)
