@@ -334,6 +334,7 @@ def squared_distances(A, B, own=None):
         # first by the bound for all, which needs no sum for each pair
         rows, columns = _backend.positions(sq <= bound)
         near = sq[rows, columns] <= close * (A.sq_norms[rows] + B.sq_norms[columns])
+        (near,) = _backend.positions(near)
         rows, columns = rows[near], columns[near]
         row_bytes = 4 * A.values.shape[1] * sq.element_size()
         for part in _backend.blocks(len(rows), row_bytes, sq.device):
