@@ -14,7 +14,7 @@ from rfmlearn._tasks import ClassifierTask, RegressorTask
 class RFMRegressorCV(RegressorTask, BaseRFMCV):
     """Recursive Feature Machine regression with built-in choice of its parameters.
 
-    Cross-validates bandwidth, ridge, kind of metric and number of updates together, then
+    Cross-validates kernel, bandwidth, ridge and number of updates together, then
     fits the best on all rows.
 
     Parameters
@@ -117,7 +117,7 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
 class RFMClassifierCV(ClassifierTask, BaseRFMCV):
     """Recursive Feature Machine classification with built-in choice of its parameters.
 
-    Cross-validates bandwidth, ridge, kind of metric and number of updates together, fits
+    Cross-validates kernel, bandwidth, ridge and number of updates together, fits
     the best on all rows, and calibrates its probabilities on the held-out scores.
 
     Parameters
