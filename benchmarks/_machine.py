@@ -33,6 +33,25 @@ def machine_rates(n=3000):
     }
 
 
+def floor_seconds(n, d, updates, rates, steps=0):
+    """Return the unavoidable arithmetic of one output, each pair of the kernel matrix once.
+
+    `steps` is the number of products in all that solvers took, each of which reads one
+    triangle of the matrix; with 0 each solve is a Cholesky factor.
+    """
+    solves = (updates + 1) * n**3 / 3 / rates["gemm"]
+    if steps:
+        solves = steps * 2 * n**2 / rates["read"]
+    distances = (updates + 1) * n**2 * d / rates["gemm"]
+    roots = n**2 / 2 * (1 / rates["exp"] + 1 / rates["sqrt"])
+    products = updates * (n**2 * d + 2 * n**2 * (d + 1)) / rates["gemm"]
+    return {
+        "solves": solves + distances,
+        "kernel": (updates + 1) * roots,
+        "AGOP": products + updates * roots,
+    }
+
+
 def peak_bytes():
     """Return the peak resident memory of this process."""
     try:

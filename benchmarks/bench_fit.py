@@ -16,7 +16,7 @@ from statistics import median
 
 import numpy as np
 import torch
-from _machine import machine_rates, peak_bytes, timed
+from _machine import floor_seconds, machine_rates, peak_bytes, timed
 
 from rfmlearn import RFMClassifier
 
@@ -69,15 +69,6 @@ class NaiveRFM:
     def predict(self, X):
         K = torch.exp(-self.distances(torch.from_numpy(X), self.X) / self.L)
         return (K @ self.coef + self.mean).argmax(1).numpy()
-
-
-def floor_seconds(n, d, updates, rates):
-    """The unavoidable arithmetic of one output, each pair of the kernel matrix once."""
-    solves = (updates + 1) * (n**3 / 3 + n**2 * d) / rates["gemm"]
-    kernels = (updates + 1) * n**2 / 2 * (1 / rates["exp"] + 1 / rates["sqrt"])
-    products = updates * (n**2 * d + 2 * n**2 * (d + 1)) / rates["gemm"]
-    slopes = updates * n**2 / 2 * (1 / rates["exp"] + 1 / rates["sqrt"])
-    return {"Cholesky": solves, "kernel": kernels, "AGOP": products + slopes}
 
 
 def peak_growth(which, args):

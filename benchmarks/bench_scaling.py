@@ -19,7 +19,7 @@ from statistics import median
 
 import numpy as np
 import torch
-from _machine import MemoryWatch, machine_rates
+from _machine import MemoryWatch, floor_seconds, machine_rates
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 
@@ -83,14 +83,6 @@ def measure(name, updates, X, y, Q, q):
         "R2": r2_score(q, predicted),
         "steps": int(model.history_["solver_iterations"].sum()) if name == "rfmlearn" else 0,
     }
-
-
-def floor_seconds(n, updates, steps, rates):
-    gram = n**2 * D / rates["gemm"] + n**2 / 2 * (1 / rates["exp"] + 1 / rates["sqrt"])
-    direct = 0 if steps else (updates + 1) * n**3 / 3 / rates["gemm"]
-    slopes = n**2 / 2 * (1 / rates["exp"] + 1 / rates["sqrt"])
-    agop = slopes + (n**2 * D + 2 * n**2 * (D + 1)) / rates["gemm"]
-    return (updates + 1) * gram + direct + steps * 2 * n**2 / rates["read"] + updates * agop
 
 
 def exponent(sizes, seconds):
@@ -158,7 +150,8 @@ def main():
             row = results[n, name]
             floor = "-"
             if name == "rfmlearn":
-                floor = f"{row['fit s'] / floor_seconds(n, args.updates, row['steps'], rates):.2f}"
+                least = sum(floor_seconds(n, D, args.updates, rates, row["steps"]).values())
+                floor = f"{row['fit s'] / least:.2f}"
             ratio = f"{results[n, 'xrfm']['fit s'] / row['fit s']:.1f}" if "xrfm" in models else "-"
             lines.append(
                 f"{n:8d} {name:10s} {row['fit s']:9.2f} {row['predict s']:9.2f} "

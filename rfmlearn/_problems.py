@@ -17,13 +17,11 @@ from rfmlearn.solvers import KernelSystem
 from rfmlearn.solvers._centers import CenterSystem
 
 
-class AllRows:
-    """The full problem.
+class Problem:
+    """What both share.
 
     Parameters
     ----------
-    X : tensor of shape (n, d)
-        Rows.
     Y : tensor of shape (n, c)
         Targets.
     weight : tensor of shape (n,) or None
@@ -32,6 +30,34 @@ class AllRows:
         Subtracted from the rows.
     kernel : Kernel
         The kernel.
+    """
+
+    def __init__(self, Y, weight, shift, kernel):
+        self.Y, self.weight, self.shift, self.kernel = Y, weight, shift, kernel
+
+    def _root(self, metric):
+        """Return the root of a metric on the device and in the dtype of the targets."""
+        return None if metric.root is None else metric.root.to(self.Y)
+
+    def _length(self, bandwidth, variance):
+        """Return L; with a variance of each coordinate the bandwidth is in units of its spread."""
+        length = self.Y.new_full((), bandwidth)
+        return length if variance is None else length * self.kernel.spread(variance).to(self.Y)
+
+    def predictor(self, coef):
+        """Return the predictor with these coefficients."""
+        return Predictor(self.kernel, self.rows, coef, self.root, self.length, self.shift)
+
+
+class AllRows(Problem):
+    """The full problem.
+
+    Parameters
+    ----------
+    X : tensor of shape (n, d)
+        Rows.
+    Y, weight, shift, kernel
+        See `Problem`.
     solver : Solver
         The solver.
     dense : bool
@@ -39,20 +65,18 @@ class AllRows:
     """
 
     def __init__(self, X, Y, weight, shift, kernel, solver, dense=True):
-        self.X = X if shift is None else X - shift
-        self.Y, self.weight, self.shift = Y, weight, shift
-        self.kernel, self.solver = kernel, solver
+        super().__init__(Y, weight, shift, kernel)
+        self.X, self.solver = X if shift is None else X - shift, solver
         self.tolerance = solver.tolerance(X.dtype)
         self._root_weight = None if weight is None else weight.sqrt()
         self._buffer = X.new_empty((len(X), len(X))) if dense else None
 
     def enter(self, metric, bandwidth, adaptive):
         """Form the system in a metric."""
-        self.root = None if metric.root is None else metric.root.to(self.X)
+        self.root = self._root(metric)
         rows = Rows.of(self.X, self.root)
-        self.length = self.X.new_full((), bandwidth)
-        if adaptive:
-            self.length = self.length * self.kernel.spread(_variance(rows.values, self.weight))
+        variance = _variance(rows.values, self.weight) if adaptive else None
+        self.length = self._length(bandwidth, variance)
         self.rows = rows.divided_by(self.length)
         if self._buffer is None:
             lazy = LazyGram(self.kernel, self.rows, self._root_weight)
@@ -65,10 +89,6 @@ class AllRows:
         """Return the solution for a ridge."""
         return self.solver.solve(replace(self._system, alpha=alpha), self.Y, tol=tol)
 
-    def predictor(self, coef):
-        """Return the predictor with these coefficients."""
-        return Predictor(self.kernel, self.rows, coef, self.root, self.length, self.shift)
-
     def rows_at(self, own):
         """Return rows in the metric and their positions among the rows of the expansion."""
         if isinstance(own, slice):
@@ -76,7 +96,7 @@ class AllRows:
         return self.rows[own], own
 
 
-class OnCenters:
+class OnCenters(Problem):
     """The problem on m centres (Nystrom; Rudi, Carratino and Rosasco, arXiv 1705.10958).
 
     The rows are read block by block, whenever they are needed, and never all at once.
@@ -85,22 +105,16 @@ class OnCenters:
     ----------
     X : array or tensor of shape (n, d)
         Rows.
-    Y : tensor of shape (n, c)
-        Targets.
-    weight : tensor of shape (n,) or None
-        Positive row weights.
-    shift : tensor of shape (d,) or None
-        Subtracted from the rows.
-    kernel : Kernel
-        The kernel.
+    Y, weight, shift, kernel
+        See `Problem`.
     centers : tuple of two tensors of indices
         The centres among the rows, and a random sample of the other rows, from which the
         preconditioner is made.
     """
 
     def __init__(self, X, Y, weight, shift, kernel, centers):
-        self.X, self.Y, self.weight, self.shift = X, Y, weight, shift
-        self.kernel = kernel
+        super().__init__(Y, weight, shift, kernel)
+        self.X = X
         self._index, self._others = (index.to(Y.device) for index in centers)
         self.centers = self._moved(centers[0])
         self.tolerance = CenterSystem.tolerance(Y.dtype)
@@ -113,8 +127,8 @@ class OnCenters:
         X = _backend.to_tensor(self.X[own], self.Y.device, self.Y.dtype)
         return X if self.shift is None else X - self.shift
 
-    def _blocks(self, width):
-        return _backend.blocks(len(self.Y), width * self.Y.element_size(), self.Y.device)
+    def _blocks(self, width, n_rows):
+        return _backend.blocks(n_rows, width * self.Y.element_size(), self.Y.device)
 
     def _moments(self):
         """Return the weighted covariance of the rows, in one pass."""
@@ -123,7 +137,7 @@ class OnCenters:
         total, first, second = 0.0, 0.0, 0.0
         # about a row, so that subtracting the means costs no digits
         origin = self.centers.mean(0)
-        for block in self._blocks(d):
+        for block in self._blocks(d, len(self.Y)):
             X = (self._moved(block) - origin).to(wide)
             w = X.new_ones(len(X)) if self.weight is None else self.weight[block].to(wide)
             total, first = total + w.sum(), first + w @ X
@@ -133,40 +147,39 @@ class OnCenters:
 
     def enter(self, metric, bandwidth, adaptive):
         """Form the system in a metric."""
-        Y, C = self.Y, self._covariance
-        self.root = None if metric.root is None else metric.root.to(Y)
-        self.length = Y.new_full((), bandwidth)
-        if adaptive:
-            if self.root is None:
-                variance = C.diagonal()
-            elif self.root.ndim == 1:
-                variance = C.diagonal() * self.root.to(C).square()
-            else:
-                variance = ((C @ self.root.to(C)) * self.root.to(C)).sum(0)
-            self.length = self.length * self.kernel.spread(variance.clamp(min=0)).to(Y)
+        self.root = self._root(metric)
+        self.length = self._length(bandwidth, self._variance() if adaptive else None)
         self.rows = Rows.of(self.centers, self.root, self.length)
-        gram = self.kernel.gram(self.rows)
-        self._system = CenterSystem(gram, self._stripes, Y, self._index, self._sample, self.weight)
+        self._system = CenterSystem(
+            self.kernel.gram(self.rows),
+            self._stripes,
+            self.Y,
+            self._index,
+            lambda: self._stripes(self._others),
+            self.weight,
+        )
 
-    def _stripes(self):
-        """Yield blocks of rows and their kernel matrix with the centres."""
-        for block in self._blocks(len(self.rows)):
-            yield block, self.kernel.matrix(self.rows_at(block)[0], self.rows)
+    def _variance(self):
+        """Return the variance of each coordinate of all rows in the metric."""
+        C, root = self._covariance, None if self.root is None else self.root.to(self._covariance)
+        if root is None:
+            variance = C.diagonal()
+        elif root.ndim == 1:
+            variance = C.diagonal() * root.square()
+        else:
+            variance = ((C @ root) * root).sum(0)
+        return variance.clamp(min=0)
 
-    def _sample(self):
-        """Yield blocks of the sample of other rows, and their kernel matrix."""
-        index, width = self._others, len(self.rows) * self.Y.element_size()
-        for block in _backend.blocks(len(index), width, self.Y.device):
-            own = index[block]
+    def _stripes(self, index=None):
+        """Yield blocks of rows, all or those of an index, and their kernel matrix."""
+        n_rows = len(self.Y) if index is None else len(index)
+        for block in self._blocks(len(self.rows), n_rows):
+            own = block if index is None else index[block]
             yield own, self.kernel.matrix(self.rows_at(own)[0], self.rows)
 
     def solve(self, alpha, tol):
         """Return the solution for a ridge."""
         return self._system.solve(alpha, tol)
-
-    def predictor(self, coef):
-        """Return the predictor with these coefficients."""
-        return Predictor(self.kernel, self.rows, coef, self.root, self.length, self.shift)
 
     def rows_at(self, own):
         """Return rows in the metric; which of them are centres is left to the distance."""

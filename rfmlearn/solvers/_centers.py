@@ -14,6 +14,7 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn.solvers._base import NotPositiveDefiniteError, Solution
+from rfmlearn.solvers._cg import column_sizes, iterates, shifted, worst
 
 MAX_STEPS = 200
 
@@ -71,7 +72,7 @@ class CenterSystem:
         """
         S = self._sampled
         shift = torch.clamp(S.diagonal().mean() * torch.finfo(self.Y.dtype).eps ** 0.5, min=alpha)
-        factor, info = torch.linalg.cholesky_ex(_shifted(S, shift))
+        factor, info = torch.linalg.cholesky_ex(shifted(S, shift))
         if _backend.holds(info != 0):
             raise NotPositiveDefiniteError(
                 "The system of the centres is not positive definite. If the kernel is your own, "
@@ -117,33 +118,26 @@ class CenterSystem:
             self._rhs = self._gather(lambda block, _: self.Y[block])
         factor = self._preconditioner(alpha)
         rhs = self._rhs
-        size = rhs.norm(dim=0)
-        size = torch.where(size > 0, size, torch.ones_like(size))
-        b, r = torch.zeros_like(rhs), rhs
-        z = torch.cholesky_solve(r, factor)
-        p, rz, steps = z, (r * z).sum(0), 0
-        worst = (r.norm(dim=0) / size).max()
-        best = b, r, worst
+        size = column_sizes(rhs)
+        b = torch.zeros_like(rhs)
+        left, steps = worst(rhs, size), 0
+        best = b, rhs, left
+        path = iterates(
+            lambda p: self._product(p, alpha), lambda r: torch.cholesky_solve(r, factor), b, rhs
+        )
         # where alpha is 0 and the centres repeat, rounding makes it diverge in the end
-        while steps < MAX_STEPS and _backend.holds((worst > tol) & (worst < 1e3 * best[2])):
-            steps += 1
-            Hp = self._product(p, alpha)
-            curvature = (p * Hp).sum(0)
-            step = torch.where(curvature > 0, rz / curvature, torch.zeros_like(rz))
-            b, r = b + step * p, r - step * Hp
-            worst = (r.norm(dim=0) / size).max()
-            if _backend.holds(worst < best[2]):
-                best = b, r, worst
-            z, before = torch.cholesky_solve(r, factor), rz
-            rz = (r * z).sum(0)
-            p = z + torch.where(before > 0, rz / before, torch.zeros_like(rz)) * p
-        b, r, worst = best
+        while steps < MAX_STEPS and _backend.holds((left > tol) & (left < 1e3 * best[2])):
+            b, r = next(path)
+            left, steps = worst(r, size), steps + 1
+            if _backend.holds(left < best[2]):
+                best = b, r, left
+        b, r, left = best
         return Solution(
             coef=torch.linalg.solve_triangular(self.L.mT, b, upper=True).to(self.Y.dtype),
-            residual=worst.to(self.Y.dtype),
+            residual=left.to(self.Y.dtype),
             jitter=self.jitter.to(self.Y.dtype),
             n_iter=steps,
-            converged=worst <= tol,
+            converged=left <= tol,
             mean_square=self._training_error(b, r, alpha),
         )
 
@@ -158,12 +152,6 @@ class CenterSystem:
         return (error / (self.total * self.Y.shape[1])).clamp(min=0)
 
 
-def _shifted(A, shift):
-    A = A.clone()
-    A.diagonal().add_(shift)
-    return A
-
-
 def _factor(gram, wide):
     """Return the Cholesky factor of the matrix of the centres, and the jitter it needed.
 
@@ -173,7 +161,7 @@ def _factor(gram, wide):
     K, mean = gram.to(wide), gram.diagonal().mean().to(wide)
     first = level = n * eps
     while level <= n * eps**0.5:
-        L, info = torch.linalg.cholesky_ex(_shifted(K, level * mean))
+        L, info = torch.linalg.cholesky_ex(shifted(K, level * mean))
         if not _backend.holds(info != 0):
             return L, (level - first) * mean
         level *= 10

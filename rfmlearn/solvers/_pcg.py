@@ -15,6 +15,7 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn.solvers._base import NotPositiveDefiniteError, Solution, Solver, register
+from rfmlearn.solvers._cg import column_sizes, iterates, shifted, worst
 from rfmlearn.solvers._cholesky import CholeskySolver
 
 _MAX_DENSITY, _MANY_STEPS = 20, 60
@@ -64,9 +65,8 @@ class PCGSolver(Solver):
         K = system.matrix
         tol = self.tolerance(K.dtype) if tol is None else tol
         rhs = system.scale(targets)
-        size = rhs.norm(dim=0)
-        size = torch.where(size > 0, size, torch.ones_like(size))
-        b, r, worst, steps = torch.zeros_like(rhs), rhs, None, 0
+        size = column_sizes(rhs)
+        b, r, left, steps = torch.zeros_like(rhs), rhs, None, 0
         for dtype in dict.fromkeys([K.dtype, _backend.wider(K.device)]):
             P = self._preconditioner(system, dtype)
             if P is None:
@@ -74,30 +74,30 @@ class PCGSolver(Solver):
             if dtype != K.dtype:
                 b = b.to(dtype)
                 r = _residual(system, rhs, b)
-            b, worst, n_iter = self._iterate(system, rhs, size, b, r, P, tol)
+            b, left, n_iter = self._iterate(system, rhs, size, b, r, P, tol)
             steps += n_iter
             if dtype != K.dtype:
                 # of what is returned, whose rounding may be all that is left to mend
-                worst = _worst(_residual(system, rhs, b.to(K.dtype).to(dtype)), size)
+                left = worst(_residual(system, rhs, b.to(K.dtype).to(dtype)), size)
                 tol = max(tol, super().tolerance(K.dtype))
-            if not _backend.holds(_beyond(worst, tol)):
+            if not _backend.holds(_beyond(left, tol)):
                 break
         if steps > _MANY_STEPS:
             self._density = min(2 * self._density, _MAX_DENSITY)
         factorable = isinstance(K, torch.Tensor) and len(K) <= _SMALL
-        if factorable and (worst is None or _backend.holds(_beyond(worst, tol))):
+        if factorable and (left is None or _backend.holds(_beyond(left, tol))):
             return CholeskySolver().solve(system, targets)
-        if worst is None:
+        if left is None:
             raise NotPositiveDefiniteError(
                 "The kernel matrix is not positive definite, or not finite. If the kernel is your "
                 "own, see that it is positive semi-definite and finite."
             )
         return Solution(
             coef=system.scale(b.to(K.dtype)),
-            residual=worst.to(K.dtype),
-            jitter=torch.zeros_like(worst, dtype=K.dtype),
+            residual=left.to(K.dtype),
+            jitter=torch.zeros_like(left, dtype=K.dtype),
             n_iter=steps,
-            converged=worst <= tol,
+            converged=left <= tol,
         )
 
     def _preconditioner(self, system, dtype):
@@ -114,11 +114,11 @@ class PCGSolver(Solver):
 
         Each round starts from a true residual r.
         """
-        best, least, steps = x, _worst(r, size), 0
+        best, least, steps = x, worst(r, size), 0
         while steps < self.max_iter and _backend.holds(_beyond(least, tol)):
             x, taken = self._round(system, best, r, P, size, tol, self.max_iter - steps)
             r, steps = _residual(system, rhs, x), steps + taken
-            now = _worst(r, size)
+            now = worst(r, size)
             if _backend.holds(_beyond(now, least / 2)):
                 break
             best, least = x, now
@@ -127,22 +127,16 @@ class PCGSolver(Solver):
     @staticmethod
     def _round(system, x, r, P, size, tol, max_steps):
         """Run the recurrence until its own residual is well below the tolerance."""
-        K, alpha = system.matrix, system.alpha
-        z = P.solve(r)
-        p, rz, taken = z, (r * z).sum(0), 0
+
+        def product(p):
+            return _product(system.matrix, p) + system.alpha * p
+
+        path, taken = iterates(product, P.solve, x, r), 0
         while taken < max_steps:
+            x, r = next(path)
             taken += 1
-            Kp = _product(K, p) + alpha * p
-            curvature = (p * Kp).sum(0)
-            # a column that is solved, or that lost its digits, stands still
-            a = torch.where(curvature > 0, rz / curvature, torch.zeros_like(rz))
-            x = x + a * p
-            r = r - a * Kp
-            if not _backend.holds(_worst(r, size) > 0.8 * tol):
+            if not _backend.holds(worst(r, size) > 0.8 * tol):
                 break
-            z, before = P.solve(r), rz
-            rz = (r * z).sum(0)
-            p = z + torch.where(before > 0, rz / before, torch.zeros_like(rz)) * p
         return x, taken
 
 
@@ -157,9 +151,7 @@ class _Preconditioner:
     @classmethod
     def of(cls, B, gram, delta, alpha):
         shift = alpha + delta
-        inner = gram.clone()
-        inner.diagonal().add_(shift)
-        factor, info = torch.linalg.cholesky_ex(inner)
+        factor, info = torch.linalg.cholesky_ex(shifted(gram, shift))
         return None if _backend.holds(info != 0) else cls(B, factor, shift)
 
     def solve(self, r):
@@ -173,11 +165,9 @@ def _nystrom(K, m, dtype):
     index = _backend.random_rows(n, m, 0, K.device)
     C = K[:, index].to(dtype)
     diagonal = K.diagonal().to(dtype)
-    corner = C[index]
     # what rounding can add to an eigenvalue
     floor = m * torch.finfo(K.dtype).eps * diagonal.mean()
-    corner.diagonal().add_(floor)
-    L, info = torch.linalg.cholesky_ex(corner)
+    L, info = torch.linalg.cholesky_ex(shifted(C[index], floor))
     if _backend.holds(info != 0):
         return None
     B = torch.linalg.solve_triangular(L, C.mT, upper=False).mT
@@ -187,11 +177,6 @@ def _nystrom(K, m, dtype):
 
 def _residual(system, rhs, x):
     return rhs - _product(system.matrix, x) - system.alpha * x
-
-
-def _worst(residual, size):
-    """Return the largest relative residual of a column."""
-    return (residual.norm(dim=0) / size).max()
 
 
 def _beyond(residual, bound):
