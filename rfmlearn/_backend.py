@@ -125,18 +125,24 @@ def blocks(n_rows, row_bytes, device, min_rows=MIN_BLOCK_ROWS, max_rows=None):
         yield slice(i * n_rows // n_blocks, (i + 1) * n_rows // n_blocks)
 
 
+def by_columns(V):
+    """Return V with the numbers of each column side by side."""
+    return V.mT.contiguous().mT
+
+
 # Up to so many columns one BLAS symv each is faster than a product of matrices.
-MAX_SYMV = 8
+MAX_SYMV = 3
 
 
 def symmetric_product(K, V):
     """Return K V for a symmetric K of shape (n, n) and V of shape (n, c), on the device of both.
 
     With few columns the product waits for the memory. On the CPU BLAS reads one triangle of K
-    only: at n = 10,000 a third of the time of a product that reads it all.
+    only: at n = 10,000 a third of the time of a product that reads it all. Else the columns
+    are laid out one after the other, which halves the time of a product with ten.
     """
     if K.device.type != "cpu" or V.shape[1] > MAX_SYMV:
-        return K @ V
+        return K @ by_columns(V)
     matrix, symv = K.numpy().T, _SYMV[K.dtype]  # the transpose is BLAS's layout: no copy
     return torch.from_numpy(np.stack([symv(1.0, matrix, v) for v in V.T.numpy()], axis=1))
 

@@ -14,9 +14,10 @@ def resolve_solver(name, n=0, n_outputs=1, itemsize=8, budget=None):
 
     - "cholesky": ``2 n^3 / 3``, twice the true number, since a factorisation runs at half
       the rate of a product;
-    - "pcg": ``75 n^2`` for the preconditioner of rank ``5 sqrt(n)`` and 40 steps in float32
-      or 150 in float64, each as long as ``min(8 c, 60 + 2 c) n^2`` for c outputs: a product
-      with few columns waits for the memory.
+    - "pcg": ``75 n^2`` for the preconditioner of rank ``5 sqrt(n)`` and 40 steps in float32,
+      or the time of 80 in float64, where most of 150 are in float32; each as long as
+      ``min(8 c, 60 + 2 c) n^2`` for c outputs: a product with few columns waits for the
+      memory.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def resolve_solver(name, n=0, n_outputs=1, itemsize=8, budget=None):
     single = itemsize <= 4
     direct = 2 * n**3 / 3
     step = min(8 * n_outputs, 60 + 2 * n_outputs)
-    iterative = (75 + (40 if single else 150) * step) * n**2
+    iterative = (75 + (40 if single else 80) * step) * n**2
     cheaper = n >= (3000 if single else 5000) and 1.5 * iterative < direct
     cholesky = SOLVERS["cholesky"]()
     too_big = budget is not None and n * n * itemsize + cholesky.memory(n, itemsize) > budget

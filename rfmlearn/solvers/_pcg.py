@@ -14,11 +14,20 @@ from typing import ClassVar
 import torch
 
 from rfmlearn import _backend
-from rfmlearn.solvers._base import NotPositiveDefiniteError, Solution, Solver, register
+from rfmlearn.solvers._base import (
+    KernelSystem,
+    NotPositiveDefiniteError,
+    Solution,
+    Solver,
+    register,
+)
 from rfmlearn.solvers._cg import column_sizes, iterates, shifted, worst
 from rfmlearn.solvers._cholesky import CholeskySolver
 
 _MAX_DENSITY, _MANY_STEPS = 20, 60
+
+# What a round in float32 leaves of the error, when float64 is asked for.
+_GAIN = 1e-4
 
 # Up to here a system that the iteration gives up on is small enough to be factored.
 _SMALL = 4096
@@ -29,8 +38,10 @@ class PCGSolver(Solver):
     """Preconditioned conjugate gradients, all right-hand sides at once.
 
     It ends when the true residual of every column, not the recurrence's, is below the
-    tolerance, relative to the column. In float32 a system too ill-conditioned for it is
-    continued with vectors, residuals and preconditioner in float64. Where that does not end
+    tolerance, relative to the column. A float64 matrix that is stored is copied to float32,
+    in which corrections are found while true residuals in float64 drop. A system too
+    ill-conditioned for that, and one in float32 that is, is continued with vectors,
+    residuals and preconditioner in float64. Where that does not end
     either, up to 4,096 equations are factored instead (see `CholeskySolver`); beyond, the
     best solution found is returned with its residual, and the estimators warn.
 
@@ -52,9 +63,10 @@ class PCGSolver(Solver):
         return min(n, int(density * n**0.5))
 
     def memory(self, n, itemsize):
-        """Return the bytes of B and of what is made of it, at most."""
+        """Return the bytes of B, what is made of it, and a copy in float32, at most."""
         m = self._rank(n, _MAX_DENSITY)
-        return (2 * n * m + 3 * m * m) * itemsize
+        copy = n * n * 4 if itemsize > 4 else 0
+        return (2 * n * m + 3 * m * m) * itemsize + copy
 
     def tolerance(self, dtype):
         """Return 1e-10 in float64 and 5e-4 in float32 (see `Solver`)."""
@@ -66,15 +78,12 @@ class PCGSolver(Solver):
         tol = self.tolerance(K.dtype) if tol is None else tol
         rhs = system.scale(targets)
         size = column_sizes(rhs)
-        b, r, left, steps = torch.zeros_like(rhs), rhs, None, 0
-        for dtype in dict.fromkeys([K.dtype, _backend.wider(K.device)]):
-            P = self._preconditioner(system, dtype)
-            if P is None:
+        b, left, steps = torch.zeros_like(rhs), None, 0
+        for dtype, stage in self._stages(system):
+            one_round = stage(dtype)
+            if one_round is None:
                 continue
-            if dtype != K.dtype:
-                b = b.to(dtype)
-                r = _residual(system, rhs, b)
-            b, left, n_iter = self._iterate(system, rhs, size, b, r, P, tol)
+            b, left, n_iter = self._iterate(system, rhs, size, b.to(dtype), one_round, tol)
             steps += n_iter
             if dtype != K.dtype:
                 # of what is returned, whose rounding may be all that is left to mend
@@ -100,6 +109,55 @@ class PCGSolver(Solver):
             converged=left <= tol,
         )
 
+    def _stages(self, system):
+        """Yield the dtype of the vectors and what makes a round in it, cheapest first."""
+        K = system.matrix
+        if K.dtype == torch.float64 and isinstance(K, torch.Tensor):
+            yield K.dtype, lambda dtype: self._corrections(system, torch.float32)
+        for dtype in dict.fromkeys([K.dtype, _backend.wider(K.device)]):
+            yield dtype, lambda dtype: self._restarts(system, dtype)
+
+    def _restarts(self, system, dtype):
+        """Return a round of the recurrence; None without a preconditioner.
+
+        It ends when its own residual is well below the tolerance.
+        """
+        P = self._preconditioner(system, dtype)
+
+        def one_round(x, r, size, tol, max_steps):
+            path, taken = iterates(product, P.solve, x, r), 0
+            while taken < max_steps:
+                x, r = next(path)
+                taken += 1
+                if not _backend.holds(worst(r, size) > 0.8 * tol):
+                    break
+            return x, taken
+
+        def product(p):
+            return _product(system.matrix, p) + system.alpha * p
+
+        return P and one_round
+
+    def _corrections(self, system, low):
+        """Return a round that solves for the error in a lower precision.
+
+        Matrix, preconditioner and recurrence are in that precision, at half the bytes; each
+        round gains up to four digits.
+        """
+        matrix = system.shared.get(("matrix", low))
+        if matrix is None:
+            matrix = system.shared["matrix", low] = system.matrix.to(low)
+        restarts = self._restarts(KernelSystem(matrix, system.alpha, shared=system.shared), low)
+
+        def one_round(x, r, size, tol, max_steps):
+            scale = column_sizes(r)
+            gain = max(_GAIN, float(0.8 * tol / worst(r, size)))
+            unit = (r / scale).to(low)
+            e, taken = restarts(torch.zeros_like(unit), unit, unit.norm(dim=0), gain, max_steps)
+            return x + scale * e, taken
+
+        return restarts and one_round
+
     def _preconditioner(self, system, dtype):
         """Return the preconditioner of the system; None if K is not positive definite."""
         low_rank = system.shared.get(("nystrom", dtype))
@@ -109,14 +167,15 @@ class PCGSolver(Solver):
             system.shared["nystrom", dtype] = low_rank
         return low_rank and _Preconditioner.of(*low_rank, system.alpha)
 
-    def _iterate(self, system, rhs, size, x, r, P, tol):
+    def _iterate(self, system, rhs, size, x, one_round, tol):
         """Return a better solution, its worst relative residual, and the steps taken.
 
-        Each round starts from a true residual r.
+        Each round starts from a true residual, and goes on while that is halved.
         """
-        best, least, steps = x, worst(r, size), 0
+        best, r, steps = x, _residual(system, rhs, x), 0
+        least = worst(r, size)
         while steps < self.max_iter and _backend.holds(_beyond(least, tol)):
-            x, taken = self._round(system, best, r, P, size, tol, self.max_iter - steps)
+            x, taken = one_round(best, r, size, tol, self.max_iter - steps)
             r, steps = _residual(system, rhs, x), steps + taken
             now = worst(r, size)
             if _backend.holds(_beyond(now, least / 2)):
@@ -124,39 +183,29 @@ class PCGSolver(Solver):
             best, least = x, now
         return best, least, steps
 
-    @staticmethod
-    def _round(system, x, r, P, size, tol, max_steps):
-        """Run the recurrence until its own residual is well below the tolerance."""
-
-        def product(p):
-            return _product(system.matrix, p) + system.alpha * p
-
-        path, taken = iterates(product, P.solve, x, r), 0
-        while taken < max_steps:
-            x, r = next(path)
-            taken += 1
-            if not _backend.holds(worst(r, size) > 0.8 * tol):
-                break
-        return x, taken
-
 
 @dataclass(frozen=True)
 class _Preconditioner:
-    """``P = B B^T + shift I``, applied through the (m, m) Cholesky factor of its inverse."""
+    """``P = B B^T + shift I``, applied through ``root^T root``, the inverse of the (m, m) part."""
 
     B: torch.Tensor
-    factor: torch.Tensor
+    root: torch.Tensor
     shift: torch.Tensor
 
     @classmethod
     def of(cls, B, gram, delta, alpha):
         shift = alpha + delta
         factor, info = torch.linalg.cholesky_ex(shifted(gram, shift))
-        return None if _backend.holds(info != 0) else cls(B, factor, shift)
+        if _backend.holds(info != 0):
+            return None
+        # inverted once: products with it are many times faster than triangular solves
+        eye = torch.eye(len(factor), dtype=factor.dtype, device=factor.device)
+        return cls(B, torch.linalg.solve_triangular(factor, eye, upper=False), shift)
 
     def solve(self, r):
         """Return ``P^-1 r`` by the Woodbury identity."""
-        return (r - self.B @ torch.cholesky_solve(self.B.mT @ r, self.factor)) / self.shift
+        r = _backend.by_columns(r)
+        return (r - self.B @ (self.root.mT @ (self.root @ (self.B.mT @ r)))) / self.shift
 
 
 def _nystrom(K, m, dtype):
