@@ -178,7 +178,7 @@ def test_float64_is_solved_in_float32_where_that_converges(monkeypatch):
     monkeypatch.setattr(
         _pcg, "_nystrom", lambda *args, old=_pcg._nystrom: used.append(args[2]) or old(*args)
     )
-    X, y = data(400, 3)
+    X, y = data(1000, 3)
     rows, Y = Rows.of(torch.as_tensor(X)), torch.as_tensor(np.stack([y, 1e-6 * y**2], axis=1))
     for kernel, alpha, dtypes in (
         (Laplace(), 0.1, [torch.float32]),

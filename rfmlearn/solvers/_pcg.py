@@ -26,8 +26,9 @@ from rfmlearn.solvers._cholesky import CholeskySolver
 
 _MAX_DENSITY, _MANY_STEPS = 20, 60
 
-# What a round in float32 leaves of the error, when float64 is asked for.
-_GAIN = 1e-4
+# From so many equations float64 is reached by corrections in float32; a smaller system takes no
+# time, and its preconditioner in float64 is next to exact. What a correction leaves of the error.
+_CORRECTED_FROM, _GAIN = 1000, 1e-4
 
 # Up to here a system that the iteration gives up on is small enough to be factored.
 _SMALL = 4096
@@ -38,12 +39,12 @@ class PCGSolver(Solver):
     """Preconditioned conjugate gradients, all right-hand sides at once.
 
     It ends when the true residual of every column, not the recurrence's, is below the
-    tolerance, relative to the column. A float64 matrix that is stored is copied to float32,
-    in which corrections are found while true residuals in float64 drop. A system too
-    ill-conditioned for that, and one in float32 that is, is continued with vectors,
-    residuals and preconditioner in float64. Where that does not end
-    either, up to 4,096 equations are factored instead (see `CholeskySolver`); beyond, the
-    best solution found is returned with its residual, and the estimators warn.
+    tolerance, relative to the column. From 1,000 equations on a stored float64 matrix is
+    copied to float32, in which corrections are found while true residuals in float64 drop.
+    Where that does not converge, and where a system in float32 does not, vectors, residuals
+    and preconditioner go on in float64. Where that does not end either, up to 4,096 equations
+    are factored instead (see `CholeskySolver`); beyond, the best solution found is returned
+    with its residual, and the estimators warn.
 
     The landmarks, ``5 sqrt(n)`` of them, are drawn with a fixed seed; after a system that took
     more than 60 steps the next one has twice as many, up to ``20 sqrt(n)``. There are at most
@@ -65,8 +66,13 @@ class PCGSolver(Solver):
     def memory(self, n, itemsize):
         """Return the bytes of B, what is made of it, and a copy in float32, at most."""
         m = self._rank(n, _MAX_DENSITY)
-        copy = n * n * 4 if itemsize > 4 else 0
+        copy = n * n * 4 if self._copies(n, itemsize) else 0
         return (2 * n * m + 3 * m * m) * itemsize + copy
+
+    @staticmethod
+    def _copies(n, itemsize):
+        """Say whether a stored matrix is copied to float32."""
+        return itemsize > 4 and n >= _CORRECTED_FROM
 
     def tolerance(self, dtype):
         """Return 1e-10 in float64 and 5e-4 in float32 (see `Solver`)."""
@@ -112,7 +118,7 @@ class PCGSolver(Solver):
     def _stages(self, system):
         """Yield the dtype of the vectors and what makes a round in it, cheapest first."""
         K = system.matrix
-        if K.dtype == torch.float64 and isinstance(K, torch.Tensor):
+        if self._copies(len(K), K.dtype.itemsize) and isinstance(K, torch.Tensor):
             yield K.dtype, lambda dtype: self._corrections(system, torch.float32)
         for dtype in dict.fromkeys([K.dtype, _backend.wider(K.device)]):
             yield dtype, lambda dtype: self._restarts(system, dtype)
