@@ -10,12 +10,15 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _HOME = {
+    "ABCMLPClassifier": "rfmlearn._mlp",
+    "ABCMLPRegressor": "rfmlearn._mlp",
+    "NFMTransformer": "rfmlearn._nfm",
     "RFMClassifier": "rfmlearn._rfm",
     "RFMClassifierCV": "rfmlearn._rfm_cv",
     "RFMRegressor": "rfmlearn._rfm",
     "RFMRegressorCV": "rfmlearn._rfm_cv",
 }
-_MODULES = {"datasets", "features", "kernels", "solvers"}
+_MODULES = {"datasets", "features", "kernels", "neural", "solvers"}
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

@@ -19,6 +19,9 @@ BLOCK_BYTES = {"cpu": 2**22}
 ACCELERATOR_BLOCK_BYTES = 2**28
 MIN_BLOCK_ROWS = 16
 
+# Devices on which torch has optimisers that make one pass over the parameters.
+FUSED_OPTIMIZERS = {"cpu", "cuda"}
+
 _SYMV = {torch.float32: ssymv, torch.float64: dsymv}
 
 

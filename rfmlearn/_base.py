@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every kernel machine of the package shares: the meeting of scikit-learn and torch.
+"""What the estimators of the package share: the meeting of scikit-learn and torch.
 
 The only file that imports private names of scikit-learn.
 """
@@ -35,11 +35,92 @@ from rfmlearn.solvers import SOLVERS
 _FLOATS = [np.float64, np.float32]
 
 
+class BaseModel(CallbackSupportMixin, BaseEstimator):
+    """What every estimator does with its rows before it fits them.
+
+    A subclass adds a task (see `_tasks`): what a target is, and how it is weighted.
+    """
+
+    def _rows_to_fit(self, X, y, sample_weight, X_val, y_val, sample_weight_val, rng):
+        """Return X, y, weight, the fitted target and the validation rows or None."""
+        X, y = self._check(X, y, reset=True)
+        target = self._target().fit(y)
+        weight = self._row_weights(sample_weight, X, y)
+        validation = self._check_validation(X_val, y_val, sample_weight_val, target)
+        keep = weight > 0
+        if not keep.any():
+            raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
+        if not keep.all():
+            X, y, weight = X[keep], y[keep], weight[keep]
+        if self.early_stopping and validation is None:
+            stratify = y if hasattr(target, "encoder") else None
+            X, X_val, y, y_val, weight, weight_val = train_test_split(
+                X,
+                y,
+                weight,
+                test_size=self.validation_fraction,
+                stratify=stratify,
+                random_state=rng,
+            )
+            validation = X_val, target.encode(y_val), weight_val
+        return X, y, weight, target, validation
+
+    def _check(self, X, y="no_validation", reset=False):
+        """Return validated X, or X and y."""
+        checks = {"dtype": _FLOATS, "reset": reset}
+        if isinstance(y, str):
+            X = validate_data(self, X, **checks)
+            _refuse_huge(X)
+            return X
+        X, y = validate_data(self, X, y, **checks, **self._target_checks)
+        if issparse(y):
+            raise TypeError("Sparse y is not supported; pass y.toarray().")
+        _refuse_huge(X)
+        return X, y
+
+    def _row_weights(self, sample_weight, X, y):
+        """Return sample weights times class weights, float64."""
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        by_class = self._class_weights(y)
+        return weight if by_class is None else weight * by_class
+
+    def _check_validation(self, X_val, y_val, sample_weight_val, target):
+        """Return (X, target matrix, weight) of the given validation rows, or None."""
+        if X_val is None and y_val is None:
+            if sample_weight_val is not None:
+                raise ValueError("sample_weight_val was given without X_val and y_val.")
+            return None
+        if X_val is None or y_val is None:
+            given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
+            raise ValueError(f"{given} was given without {missing}; early stopping needs both.")
+        if not self.early_stopping:
+            raise ValueError(
+                "X_val and y_val were given, but early_stopping is False. Set it to True to "
+                "use them."
+            )
+        X_val, y_val = self._check(X_val, y_val)
+        weight = self._row_weights(sample_weight_val, X_val, y_val)
+        if not weight.any():
+            raise ValueError("sample_weight_val is 0 for every validation row.")
+        return X_val, target.encode(y_val), weight
+
+
+def _refuse_huge(X):
+    """Raise where squared distances would leave the range of the dtype."""
+    limit = np.sqrt(np.finfo(X.dtype).max / 16) / X.shape[1]
+    if max(X.max(), -X.min()) > limit:
+        column = int(np.abs(X).max(axis=0).argmax())
+        raise ValueError(
+            f"Column {column} of X holds values up to {np.abs(X[:, column]).max():.1e}, whose "
+            f"squares leave the range of {X.dtype} (limit {limit:.1e}). Rescale the column, "
+            "with StandardScaler for instance."
+        )
+
+
 class BaseKernelMachine(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    CallbackSupportMixin,
-    BaseEstimator,
+    BaseModel,
     metaclass=ABCMeta,
 ):
     """Recursive kernel ridge regression on a centred target matrix.
@@ -113,27 +194,9 @@ class BaseKernelMachine(
         device = _backend.resolve_device(self.device)
         kernel = resolve_kernel(self.kernel)
         rng = check_random_state(self.random_state)
-        X, y = self._check(X, y, reset=True)
-        target = self._target().fit(y)
-        weight = self._row_weights(sample_weight, X, y)
-        validation = self._check_validation(X_val, y_val, sample_weight_val, target)
-        keep = weight > 0
-        if not keep.any():
-            raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
-        if not keep.all():
-            X, y, weight = X[keep], y[keep], weight[keep]
-        if self.early_stopping and validation is None:
-            stratify = y if hasattr(target, "encoder") else None
-            parts = train_test_split(
-                X,
-                y,
-                weight,
-                test_size=self.validation_fraction,
-                stratify=stratify,
-                random_state=rng,
-            )
-            X, X_val, y, y_val, weight, weight_val = parts
-            validation = X_val, target.encode(y_val), weight_val
+        X, y, weight, target, validation = self._rows_to_fit(
+            X, y, sample_weight, X_val, y_val, sample_weight_val, rng
+        )
         path = Path.of(
             self,
             rng,
@@ -206,45 +269,6 @@ class BaseKernelMachine(
             "history_": history,
             "_metric_root": None if predictor.root is None else _backend.to_numpy(predictor.root),
         }
-
-    def _check(self, X, y="no_validation", reset=False):
-        """Return validated X, or X and y."""
-        checks = {"dtype": _FLOATS, "reset": reset}
-        if isinstance(y, str):
-            X = validate_data(self, X, **checks)
-            _refuse_huge(X)
-            return X
-        X, y = validate_data(self, X, y, **checks, **self._target_checks)
-        if issparse(y):
-            raise TypeError("Sparse y is not supported; pass y.toarray().")
-        _refuse_huge(X)
-        return X, y
-
-    def _row_weights(self, sample_weight, X, y):
-        """Return sample weights times class weights, float64."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        by_class = self._class_weights(y)
-        return weight if by_class is None else weight * by_class
-
-    def _check_validation(self, X_val, y_val, sample_weight_val, target):
-        """Return (X, target matrix, weight) of the given validation rows, or None."""
-        if X_val is None and y_val is None:
-            if sample_weight_val is not None:
-                raise ValueError("sample_weight_val was given without X_val and y_val.")
-            return None
-        if X_val is None or y_val is None:
-            given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
-            raise ValueError(f"{given} was given without {missing}; early stopping needs both.")
-        if not self.early_stopping:
-            raise ValueError(
-                "X_val and y_val were given, but early_stopping is False. Set it to True to "
-                "use them."
-            )
-        X_val, y_val = self._check(X_val, y_val)
-        weight = self._row_weights(sample_weight_val, X_val, y_val)
-        if not weight.any():
-            raise ValueError("sample_weight_val is 0 for every validation row.")
-        return X_val, target.encode(y_val), weight
 
     def _starting_metric(self, X):
         """Return the metric of the previous fit under warm_start, else None."""
@@ -342,15 +366,3 @@ class BaseKernelMachine(
     @property
     def _n_features_out(self):
         return self.n_features_in_
-
-
-def _refuse_huge(X):
-    """Raise where squared distances would leave the range of the dtype."""
-    limit = np.sqrt(np.finfo(X.dtype).max / 16) / X.shape[1]
-    if max(X.max(), -X.min()) > limit:
-        column = int(np.abs(X).max(axis=0).argmax())
-        raise ValueError(
-            f"Column {column} of X holds values up to {np.abs(X[:, column]).max():.1e}, whose "
-            f"squares leave the range of {X.dtype} (limit {limit:.1e}). Rescale the column, "
-            "with StandardScaler for instance."
-        )

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What both MLPs share: fitting a network epoch by epoch, and its outputs."""
+
+import warnings
+from copy import deepcopy
+from functools import partial
+
+import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from rfmlearn import _backend
+from rfmlearn._base import BaseModel, Integral, Interval, Real, StrOptions, _fit_context
+from rfmlearn.neural._abc import ABC_TABLE, ACTIVATIONS, Scaling, linear_layers, make_network
+from rfmlearn.neural._read import sequential
+from rfmlearn.neural._train import (
+    LOSSES,
+    epochs,
+    make_optimizer,
+    mean_loss,
+    predict,
+    resolve_batch_size,
+    row_bytes,
+)
+
+_RATES = {"adam": 1e-3, "sgd": 0.1}
+_FIELDS = [("epoch", np.int64), ("train_loss", np.float64), ("validation_loss", np.float64)]
+
+
+class BaseABCMLP(BaseModel):
+    """A multilayer perceptron in an abc-parametrisation; a subclass adds a task.
+
+    `_centred` brings a target matrix to the scale of the network, and says how to go back.
+    """
+
+    _parameter_constraints = {
+        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "activation": [StrOptions(set(ACTIVATIONS))],
+        "parametrization": [StrOptions({name for name, _ in ABC_TABLE})],
+        "base_width": [Interval(Integral, 1, None, closed="left")],
+        "init_scale": [Interval(Real, 0, None, closed="left")],
+        "first_layer_scale": [Interval(Real, 0, None, closed="left")],
+        "zero_init_output": ["boolean"],
+        "optimizer": [StrOptions(set(_RATES))],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "max_epochs": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows, of similar scales (`StandardScaler`). float32 stays float32;
+            everything else becomes float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; class labels, one per row, for a classifier.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows in the loss. With all rows in one batch weight k
+            counts as the row repeated k times, and weight 0 always as the row left out.
+        X_val : array-like of shape (n_val, n_features), default=None
+            Rows for early stopping, instead of a random part of X.
+        y_val : array-like of shape (n_val,) or (n_val, n_outputs), default=None
+            Their targets.
+        sample_weight_val : array-like of shape (n_val,), default=None
+            Their weights.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the data hold NaN, infinities or text, there is
+            one class only, the device is not there, or the training diverges.
+        """
+        device = _backend.resolve_device(self.device)
+        rng = check_random_state(self.random_state)
+        X, y, weight, target, validation = self._rows_to_fit(
+            X, y, sample_weight, X_val, y_val, sample_weight_val, rng
+        )
+        Y, intercept, scale = self._centred(target.encode(y), weight)
+        flat = bool(target.flat(y))
+        sizes = [X.shape[1], *self._widths(), Y.shape[1]]
+        rate = _RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
+        scaling = Scaling(self.parametrization, self.optimizer, sizes, self.base_width)
+        network = make_network(sizes, self.activation, _backend.to_tensor(X[:0]).dtype, device)
+        if self.warm_start and hasattr(self, "coefs_"):
+            self._load(network, sizes, intercept, scale)
+            start = self.init_coefs_, self.init_intercepts_
+        else:
+            scaling.initialize(
+                network,
+                self.activation,
+                self.init_scale,
+                self.init_scale * self.first_layer_scale,
+                self.zero_init_output,
+                seed=int(rng.randint(2**31)),
+            )
+            start = _arrays(network, intercept, scale)
+        groups = scaling.parameter_groups(network, rate, self.weight_decay)
+
+        def tensors(X, Y, weight):
+            return tuple(_backend.to_tensor(np.asarray(a, X.dtype), device) for a in (X, Y, weight))
+
+        if validation is not None:
+            X_val, Y_val, weight_val = validation
+            validation = tensors(X_val, (Y_val - intercept) / scale, weight_val)
+        loss = LOSSES[self._loss()]
+        course = _Course(network, loss, validation, self.tol, self.n_iter_no_change)
+        losses = epochs(
+            network,
+            *tensors(X, Y, weight),
+            loss=loss,
+            optimizer=make_optimizer(self.optimizer, groups, self.momentum),
+            batch_size=resolve_batch_size(self.batch_size, len(X)),
+            seed=int(rng.randint(2**31)),
+        )
+        own = {
+            "init_coefs_": start[0],
+            "init_intercepts_": start[1],
+            "n_outputs_": Y.shape[1],
+            "_flat": flat,
+            "_total_weight": float(weight.sum()),
+            **self._task_attributes(target),
+        }
+
+        def describe():
+            coefs, intercepts = _arrays(network, intercept, scale)
+            fitted = {"coefs_": coefs, "intercepts_": intercepts, **course.attributes()}
+            return {**fitted, **own}
+
+        told = {"estimator": self, "X": X, "y": y}
+        told["metadata"] = {"sample_weight": weight} if np.any(weight != 1) else {}
+        self._follow(losses, course, told, describe)
+        for name, value in describe().items():
+            setattr(self, name, value)
+        return self
+
+    def _follow(self, losses, course, told, describe):
+        """Run the epochs, tell the callbacks, stop where told, and restore the best."""
+        context = self._init_callback_context(max_subtasks=self.max_epochs)
+        context.call_on_fit_task_begin(**told)
+        heard = bool(getattr(self, "_skl_callbacks", ()))
+        for epoch in range(1, self.max_epochs + 1):
+            if heard:
+                task = context.subcontext(task_name="epoch")
+                task.call_on_fit_task_begin(**told)
+            value = float(next(losses))
+            if not np.isfinite(value):
+                self._complain_of(value, epoch)
+            course.add(epoch, value)
+            stop = heard and task.call_on_fit_task_end(
+                **told, reconstruction_attributes=partial(describe)
+            )
+            if stop or course.exhausted:
+                break
+        if course.diverged():
+            self._complain_of(float("nan"), self.max_epochs)
+        course.restore_best()
+        context.call_on_fit_task_end(**told, reconstruction_attributes=partial(describe))
+        if course.worse_than_start():
+            warnings.warn(
+                "The training loss is higher than before training. Lower learning_rate, or bring "
+                "the columns of X to similar scales with StandardScaler.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _complain_of(self, value, epoch):
+        raise ValueError(
+            f"The training diverged: its loss was {value} in epoch {epoch}. Bring the columns of X "
+            f"to similar scales with StandardScaler, or lower learning_rate, which was "
+            f"{self.learning_rate or _RATES[self.optimizer]}."
+        )
+
+    def _widths(self):
+        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
+        if sizes.ndim != 1 or (sizes.size and (sizes.dtype.kind not in "iu" or sizes.min() < 1)):
+            raise ValueError(
+                f"hidden_layer_sizes={self.hidden_layer_sizes!r} must hold positive whole numbers."
+            )
+        return sizes.tolist()
+
+    def _load(self, network, sizes, intercept, scale):
+        """Continue from the weights of the previous fit."""
+        before = [self.coefs_[0].shape[0], *(W.shape[1] for W in self.coefs_)]
+        if before != sizes:
+            raise ValueError(
+                f"warm_start=True continues from a network of sizes {before}, which does not fit "
+                f"{sizes}. Refit with warm_start=False."
+            )
+        layers = linear_layers(network)
+        for i, (layer, W, b) in enumerate(zip(layers, self.coefs_, self.intercepts_)):
+            if i == len(layers) - 1:
+                W, b = W / scale, (b - intercept) / scale
+            with torch.no_grad():
+                layer.weight.copy_(_backend.to_tensor(W).mT)
+                layer.bias.copy_(_backend.to_tensor(b))
+
+    def to_torch(self):
+        """Return the fitted network as a torch module.
+
+        Returns
+        -------
+        nn.Sequential
+            Linear layers and activations on the CPU, a copy; its outputs are those of
+            `predict` of a regressor, of `decision_function` of a classifier, as (n, n_outputs).
+        """
+        check_is_fitted(self, "coefs_")
+        return sequential(self.coefs_, self.intercepts_, ACTIVATIONS[self.activation])
+
+    def initial(self):
+        """Return the network before training, as a fitted estimator.
+
+        Returns
+        -------
+        estimator
+            A copy of this one with the initial weights: the control of what training did.
+        """
+        check_is_fitted(self, "coefs_")
+        other = deepcopy(self)
+        other.coefs_ = deepcopy(self.init_coefs_)
+        other.intercepts_ = deepcopy(self.init_intercepts_)
+        other.n_iter_, other.best_iter_, other.history_ = 0, 0, self.history_[:0]
+        return other
+
+    def _on_device(self, X):
+        """Return the network and X on the estimator's device."""
+        check_is_fitted(self, "coefs_")
+        X = self._check(X)
+        device = _backend.resolve_device(self.device)
+        network = self.to_torch().to(device)
+        return network, _backend.to_tensor(X.astype(self.coefs_[0].dtype, copy=False), device)
+
+    def _scores(self, X):
+        """Return the outputs at the rows of X, (n,) or (n, n_outputs)."""
+        scores = _backend.to_numpy(predict(*self._on_device(X)))
+        return scores[:, 0] if self._flat else scores
+
+    def input_gradients(self, X):
+        """Gradients of the outputs with respect to the input.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Where to take them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs, n_features)
+            In units of y (or of the decision function) per unit of each feature.
+        """
+        network, X = self._on_device(X)
+        G = X.new_empty(len(X), self.n_outputs_, X.shape[1])
+        for block in _backend.blocks(len(X), row_bytes(network, X), X.device, min_rows=256):
+            x = X[block].clone().requires_grad_()
+            F = network(x).sum(0)
+            for k, total in enumerate(F):
+                G[block, k] = torch.autograd.grad(total, x, retain_graph=k + 1 < len(F))[0]
+        return _backend.to_numpy(G)
+
+
+class _Course:
+    """Losses by epoch, and the weights of the best one where rows are held out."""
+
+    def __init__(self, network, loss, validation, tol, patience):
+        self.network, self.loss, self.validation = network, loss, validation
+        self.tol, self.patience = tol, patience
+        self.rows = []
+        self.best_epoch, self._best, self._bar, self._state = 0, np.inf, np.inf, None
+        self.since = 0
+        if validation is not None:
+            self._judge(0)
+
+    def _judge(self, epoch):
+        value = float(mean_loss(self.network, *self.validation, self.loss))
+        if value < self._best:
+            self._best, self.best_epoch = value, epoch
+            self._state = deepcopy(self.network.state_dict())
+        progress = value < self._bar - self.tol
+        self.since = 0 if progress else self.since + 1
+        self._bar = value if progress else self._bar
+        return value
+
+    def add(self, epoch, train_loss):
+        value = np.nan if self.validation is None else self._judge(epoch)
+        self.rows.append((epoch, train_loss, value))
+        if self.validation is None:
+            self.best_epoch = epoch
+
+    @property
+    def exhausted(self):
+        return self.since >= self.patience
+
+    def diverged(self):
+        return not all(bool(p.isfinite().all()) for p in self.network.parameters())
+
+    def worse_than_start(self):
+        """Say whether the last epoch's loss is above the first's, which is before training."""
+        return len(self.rows) > 1 and self.rows[-1][1] > 2 * self.rows[0][1]
+
+    def restore_best(self):
+        if self._state is not None:
+            self.network.load_state_dict(self._state)
+
+    def attributes(self):
+        history = np.array(self.rows, dtype=_FIELDS)
+        return {"history_": history, "n_iter_": len(self.rows), "best_iter_": self.best_epoch}
+
+
+def _arrays(network, intercept, scale):
+    """Return weights (fan_in, fan_out) and biases as NumPy, the outputs in units of y."""
+    layers = linear_layers(network)
+    coefs = [_backend.to_numpy(layer.weight).T.copy() for layer in layers]
+    intercepts = [_backend.to_numpy(layer.bias).copy() for layer in layers]
+    dtype = coefs[-1].dtype
+    coefs[-1] = (coefs[-1] * scale).astype(dtype)
+    intercepts[-1] = (intercepts[-1] * scale + intercept).astype(dtype)
+    return coefs, intercepts

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trained networks: the features of their layers, and how width scales them."""
+
+from rfmlearn.neural._abc import ABC_TABLE, Exponents
+from rfmlearn.neural._diagnostics import WidthScan, coordinate_check, feature_movement
+from rfmlearn.neural._layers import LayerFeatures, layer_features
+
+__all__ = [
+    "ABC_TABLE",
+    "Exponents",
+    "LayerFeatures",
+    "WidthScan",
+    "coordinate_check",
+    "feature_movement",
+    "layer_features",
+]

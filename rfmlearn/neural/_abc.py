@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The abc-parametrisations: how weights, initialisation and learning rate scale with width.
+
+``W = n^-a w`` with ``w ~ N(0, n^-2b)`` and learning rate ``eta n^-c``, for input, hidden and
+output weights (Yang and Hu, arXiv 2011.14522, section 3). Everywhere n is the width relative to
+`base_width`, at which all parametrisations are one and the same network: the fan-out of the input
+weights, else the fan-in. Constants of finite dimensions (1 / sqrt(d) of the inputs, the gain of
+the activation) stand outside.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+__all__ = ["ABC_TABLE", "Exponents"]
+
+
+class Exponents(NamedTuple):
+    """The exponents of one kind of weight.
+
+    Attributes
+    ----------
+    a : float
+        Of the multiplier: ``W = n^-a w``.
+    b : float
+        Of the initial standard deviation of w, ``n^-b``.
+    c : float
+        Of the learning rate, ``eta n^-c``.
+    """
+
+    a: float
+    b: float
+    c: float
+
+
+def _row(*triples):
+    return {kind: Exponents(*t) for kind, t in zip(("input", "hidden", "output"), triples) if t}
+
+
+# Stochastic gradient descent: the table of Tensor Programs IV (a_1 / a_l / a_L+1 and so on).
+# Adam, whose step does not know the size of the gradient: muP from Tensor Programs V
+# (arXiv 2203.03466, table 8); standard is PyTorch's habit, one rate for all; NTK has the rates
+# under which weights move as they do under gradient descent: features by n^-1/2, outputs by 1.
+# The mean field is that of one hidden layer.
+ABC_TABLE = {
+    ("standard", "sgd"): _row((0, 0, 0), (0, 0.5, 0), (0, 0.5, 0)),
+    ("ntk", "sgd"): _row((0, 0, 0), (0.5, 0, 0), (0.5, 0, 0)),
+    ("mup", "sgd"): _row((-0.5, 0.5, 0), (0, 0.5, 0), (0.5, 0.5, 0)),
+    ("mean_field", "sgd"): _row((0, 0, -1), None, (1, 0, -1)),
+    ("standard", "adam"): _row((0, 0, 0), (0, 0.5, 0), (0, 0.5, 0)),
+    ("ntk", "adam"): _row((0, 0, 0.5), (0.5, 0, 1), (0.5, 0, 0.5)),
+    ("mup", "adam"): _row((0, 0, 0), (0, 0.5, 1), (0, 1, 1)),
+    ("mean_field", "adam"): _row((0, 0, 0), None, (1, 0, 0)),
+}
+
+ACTIVATIONS = {
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "sigmoid": nn.Sigmoid,
+    "identity": nn.Identity,
+}
+
+# He's constant: what keeps the size of the signal from layer to layer
+_GAIN = {"relu": 2.0**0.5, "gelu": 2.0**0.5, "silu": 2.0**0.5}
+
+
+def make_network(sizes, activation, dtype, device):
+    """Return an `nn.Sequential` of linear layers and activations with undefined weights.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Inputs, hidden widths, outputs.
+    activation : str
+        Key of `ACTIVATIONS`.
+    dtype, device : torch.dtype and torch.device
+        Of the weights.
+
+    Returns
+    -------
+    nn.Sequential
+        Without having drawn a random number.
+    """
+    layers = []
+    for fan_in, fan_out in pairwise(sizes):
+        # skip_init: the default initialisation would draw from the global generator
+        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, dtype=dtype, device=device)
+        if fan_out > fan_in:  # BLAS makes the gradient up to twice as fast with long rows
+            linear.weight = nn.Parameter(linear.weight.detach().mT.contiguous().mT)
+        layers += [linear, ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers[:-1])
+
+
+def linear_layers(network):
+    """Return the linear layers of a network from `make_network`, in order."""
+    return [layer for layer in network if isinstance(layer, nn.Linear)]
+
+
+class Scaling:
+    """A parametrisation at the widths of one network.
+
+    The multiplier of a weight is not applied in the forward pass. A network is the same with
+    ``(a + t, b - t, c - 2 t)`` under gradient descent, and with ``(a + t, b - t, c - t)`` under
+    Adam, whose epsilon then has to grow by ``n^t`` as well; ``t = -a`` leaves plain weights W
+    with a learning rate, a weight decay and an epsilon of their own.
+
+    Parameters
+    ----------
+    parametrization, optimizer : str
+        Key of `ABC_TABLE`.
+    sizes : sequence of int
+        Inputs, hidden widths, outputs.
+    base_width : int
+        Width at which n is 1.
+
+    Raises
+    ------
+    ValueError
+        If the parametrisation has no such depth.
+    """
+
+    def __init__(self, parametrization, optimizer, sizes, base_width):
+        rows = ABC_TABLE[parametrization, optimizer]
+        self.adam = optimizer == "adam"
+        self.base_width = base_width
+        self.sizes = sizes
+        depth = len(sizes) - 1
+        if depth > 2 and "hidden" not in rows:
+            raise ValueError(
+                f"parametrization={parametrization!r} is defined for one hidden layer; got "
+                f"{depth - 1}. Use 'mup', which equals it there and goes on."
+            )
+        kinds = ["input", *["hidden"] * (depth - 2), "output"] if depth > 1 else ["output"]
+        self.weights = [rows[kind] for kind in kinds]
+        widths = [sizes[1], *sizes[1:-1]] if depth > 1 else [base_width]
+        self.n = [width / base_width for width in widths]
+        # a bias acts on one unit, as an input weight does; that of the output on no width at all
+        self.biases = [(rows["input"], size / base_width) for size in sizes[1:-1]]
+        self.biases.append((Exponents(0, 0, 0), 1.0))
+
+    def initialize(self, network, activation, scale, first_scale, zero_output, seed):
+        """Draw the weights W, normal, and set the biases to 0.
+
+        Parameters
+        ----------
+        network : nn.Sequential
+            As `make_network` returns it; changed in place.
+        activation : str
+            Key of `ACTIVATIONS`.
+        scale, first_scale : float
+            Factors of the standard deviation, of all weights and of the input weights.
+        zero_output : bool
+            Whether the output weights start at 0.
+        seed : int
+            Of a generator of their own, on the CPU: the same weights on every device.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        layers = linear_layers(network)
+        for i, (layer, row, n) in enumerate(zip(layers, self.weights, self.n)):
+            last = i == len(layers) - 1
+            gain = 1.0 if last else _GAIN.get(activation, 1.0)
+            finite = self.sizes[0] if i == 0 else self.base_width
+            std = gain * finite**-0.5 * n ** -(row.a + row.b)
+            std *= first_scale if i == 0 else scale
+            drawn = torch.randn(layer.weight.shape, generator=generator, dtype=torch.float64)
+            with torch.no_grad():
+                layer.weight.copy_(drawn * (0.0 if last and zero_output else std))
+                layer.bias.zero_()
+
+    def parameter_groups(self, network, learning_rate, weight_decay, epsilon=1e-8):
+        """Return the optimiser's parameter groups: one for each weight and each bias.
+
+        Parameters
+        ----------
+        network : nn.Sequential
+            As `make_network` returns it.
+        learning_rate : float
+            eta.
+        weight_decay : float
+            Of the weights w; biases have none.
+        epsilon : float, default=1e-8
+            Adam's, for n = 1.
+
+        Returns
+        -------
+        list of dict
+            For `torch.optim.SGD` or `torch.optim.AdamW`.
+        """
+        groups = []
+        for layer, weight, n, (bias, n_bias) in zip(
+            linear_layers(network), self.weights, self.n, self.biases
+        ):
+            for parameter, row, width, decay in (
+                (layer.weight, weight, n, weight_decay),
+                (layer.bias, bias, n_bias, 0.0),
+            ):
+                shift = row.a if self.adam else 2 * row.a
+                group = {
+                    "params": [parameter],
+                    "lr": learning_rate * width ** -(row.c + shift),
+                    "weight_decay": decay * width**shift,
+                }
+                if self.adam:
+                    group["eps"] = epsilon * width**row.a
+                groups.append(group)
+        return groups

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Gradients at the layers of a network: hooks, one forward pass, a backward pass an output.
+
+A gradient at the input h of a layer ``z = W h + b`` is ``W^T delta``, delta the gradient at z, so
+that the layer's AGOP is ``W^T K W`` with K the second moment of delta. A convolution is the same
+with h a patch and one delta for each position.
+"""
+
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch import nn
+
+LAYERS = (nn.Linear, nn.Conv2d)
+
+# Beyond so many gradients a layer, random mixtures of the outputs take their place.
+MAX_GRADIENTS = 20_000
+
+# Bytes of the activations and gradients of one batch, and rows of the first, which measures them.
+_BATCH_BYTES, _FIRST_ROWS, _ROWS_OF_INPUTS = 2**27, 32, 1024
+
+
+def weight_matrix(layer, weight=None):
+    """Return W as (out, inputs); of a convolution (out, channels x height x width of a patch)."""
+    W = (layer.weight if weight is None else weight).detach().flatten(1)
+    groups = getattr(layer, "groups", 1)
+    return W if groups == 1 else torch.block_diag(*W.chunk(groups))
+
+
+class Call:
+    """One call of a layer, and the moments of the gradients there.
+
+    Parameters
+    ----------
+    name : str
+        Of the module.
+    number : int
+        How many calls of the same module came before in a pass.
+    layer : nn.Linear or nn.Conv2d
+        The module.
+    """
+
+    def __init__(self, name, number, layer):
+        self.name, self.number, self.layer = name, number, layer
+        self.W = weight_matrix(layer)
+        n_out, n_in = self.W.shape
+        # the cheaper side of W on which to sum outer products
+        self.at_input = n_in * (n_out + n_in) < n_out * n_out
+        self.second, self.first, self.positions = 0.0, {}, 0
+
+    def _gradients(self, delta):
+        """Return gradients (rows and positions, units) on the side where they are summed."""
+        if isinstance(self.layer, nn.Conv2d):
+            delta = delta.movedim(-3, -1)
+        delta = delta.reshape(-1, delta.shape[-1])
+        if delta.dtype.itemsize < 4:  # sums over rows are too long for half precision
+            delta = delta.float()
+        return delta @ self.W.to(delta) if self.at_input else delta
+
+    def add(self, delta):
+        """Add the second moment of one output's gradients at z."""
+        G = self._gradients(delta)
+        self.second = self.second + G.mT @ G
+
+    def add_first(self, delta, output):
+        """Add the sum of an output's gradients at z, and count them."""
+        G = self._gradients(delta)
+        self.first[output] = self.first.get(output, 0.0) + G.sum(0)
+        if output == 0:
+            self.positions += len(G)
+
+    def agop(self, total_weight, n_rows):
+        """Return the AGOP, centred if first moments were added."""
+        second = self.second / total_weight
+        if self.first:
+            means = torch.stack(list(self.first.values())) / total_weight
+            # a sum over positions: each has its share of the mean
+            centred = second - means.mT @ means * (n_rows / self.positions)
+            # equal gradients leave rounding behind, which is no direction
+            noise = 100 * torch.finfo(second.dtype).eps * second.abs().max()
+            second = torch.where(centred.abs().max() > noise, centred, torch.zeros_like(centred))
+        if self.at_input:
+            return second
+        W = self.W.to(second)
+        return W.mT @ second @ W
+
+
+@contextmanager
+def _as_it_was(model):
+    """Put a model into eval mode without parameter gradients, and restore it whatever happens."""
+    modes = [(module, module.training) for module in model.modules()]
+    parameters = [(p, p.requires_grad) for p in model.parameters()]
+    try:
+        model.eval()
+        for parameter, _ in parameters:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        for parameter, requires_grad in parameters:
+            parameter.requires_grad_(requires_grad)
+
+
+class _Tape:
+    """Outputs z of all layers in one forward pass, in the order of the calls."""
+
+    def __init__(self, layers):
+        self.names, self.entries = layers, []
+
+    def hook(self, layer, args, z):
+        """Note z, and go on with a copy that in-place activations may overwrite."""
+        if not torch.is_grad_enabled():
+            raise ValueError(
+                f"Layer {self.names[layer]!r} runs under torch.no_grad(): there is no gradient at "
+                "its input. Let the forward pass keep gradients."
+            )
+        if not z.requires_grad:
+            z = z.detach().requires_grad_()
+        self.entries.append((layer, z))
+        return z.clone()
+
+
+def capture(model, place, X, weight, output, n_mixtures, center, seed, max_rows):
+    """Return a `Call` for every call of a layer, in execution order.
+
+    Parameters
+    ----------
+    model : nn.Module
+        As the user has it; it is left as it was.
+    place : callable
+        From a part of X to what the model takes, on its device.
+    X : array or tensor of shape (n, ...)
+        Rows.
+    weight : tensor of shape (n,) or None
+        Row weights.
+    output : callable or None
+        From what the model returns to (n,) or (n, c).
+    n_mixtures : int, "auto" or "all"
+        Random mixtures of the outputs a row, "all" for each output itself.
+    center : bool
+        Whether mean gradients are needed; then outputs are taken one by one.
+    seed : int
+        Of the mixtures.
+    max_rows : int or None
+        Largest batch.
+
+    Returns
+    -------
+    list of Call
+        With their moments.
+    """
+    layers = {m: name or type(m).__name__ for name, m in model.named_modules()}
+    layers = {m: name for m, name in layers.items() if isinstance(m, LAYERS)}
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no Linear or Conv2d layer to read.")
+    n_rows, calls, generator = len(X), [], torch.Generator().manual_seed(seed)
+    with ExitStack() as stack:
+        stack.enter_context(_as_it_was(model))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        tape = _Tape(layers)
+        for layer in layers:
+            stack.callback(layer.register_forward_hook(tape.hook).remove)
+        start, size = 0, min(max_rows or _FIRST_ROWS, _FIRST_ROWS)
+        while start < n_rows:
+            rows = slice(start, min(start + size, n_rows))
+            tape.entries.clear()
+            F = _outputs(model(place(X[rows])), rows.stop - rows.start, output)
+            if not calls:
+                calls = _calls(tape)
+            if [layer for layer, _ in tape.entries] != [call.layer for call in calls]:
+                raise ValueError("The model calls its layers in another order for other rows.")
+            w = None if weight is None else weight[rows].to(F)
+            roots = _roots(F, n_rows, n_mixtures, center, generator)
+            _backward(F, [z for _, z in tape.entries], calls, roots, w, center)
+            start = rows.stop
+            size = _next_size(tape, len(F), max_rows)
+    return calls
+
+
+def inputs_of(model, place, X, number):
+    """Return the inputs of one call of a layer at all rows, (n, d) (see `capture`)."""
+    seen, parts = [], []
+
+    def note(layer, args):
+        seen.append(args[0])
+
+    with ExitStack() as stack:
+        stack.enter_context(_as_it_was(model))
+        stack.enter_context(torch.no_grad())
+        for layer in model.modules():
+            if isinstance(layer, LAYERS):
+                stack.callback(layer.register_forward_pre_hook(note).remove)
+        for start in range(0, len(X), _ROWS_OF_INPUTS):
+            seen.clear()
+            model(place(X[start : start + _ROWS_OF_INPUTS]))
+            if seen[number].ndim != 2:
+                raise ValueError(
+                    f"The inputs of layer {number} have shape {tuple(seen[number].shape)}, not one "
+                    "vector a row; they cannot be features of a table."
+                )
+            parts.append(seen[number].clone())
+    return torch.cat(parts)
+
+
+def _next_size(tape, n, max_rows):
+    # activations, their copies, the gradients on the way and the products made of them
+    row_bytes = 4 * sum(z.nbytes for _, z in tape.entries) / n
+    size = max(_FIRST_ROWS, int(_BATCH_BYTES / row_bytes))
+    return min(size, max_rows or size)
+
+
+def _calls(tape):
+    seen, calls = {}, []
+    for layer, _ in tape.entries:
+        number = seen[layer] = seen.get(layer, -1) + 1
+        calls.append(Call(tape.names[layer], number, layer))
+    if not calls:
+        raise ValueError("The forward pass calls no Linear or Conv2d layer.")
+    return calls
+
+
+def _outputs(F, n, output):
+    """Return the outputs as (n, c), or say what they are instead."""
+    if output is not None:
+        F = output(F)
+    if not isinstance(F, torch.Tensor) or F.ndim == 0 or len(F) != n:
+        what = tuple(F.shape) if isinstance(F, torch.Tensor) else type(F).__name__
+        raise ValueError(
+            f"The model returns {what} for {n} rows; outputs of shape (n,) or (n, c) are needed. "
+            "Pass output=, a function from what the model returns to such a tensor."
+        )
+    return F.reshape(n, -1)
+
+
+def _roots(F, n_rows, n_mixtures, center, generator):
+    """Return what to multiply the outputs with, one (n, c) tensor for each backward pass."""
+    n, c = F.shape
+    if n_mixtures == "auto":
+        n_mixtures = c if n_rows * c <= MAX_GRADIENTS else max(1, MAX_GRADIENTS // n_rows)
+    if center or n_mixtures == "all" or n_mixtures >= c:
+        return [row.expand(n, c) for row in torch.eye(c, dtype=F.dtype, device=F.device)]
+    # each row has signs of its own: what they add to the error falls with the rows
+    signs = torch.randint(2, (n_mixtures, n, c), generator=generator)
+    return list((2 * signs - 1).to(F) / n_mixtures**0.5)
+
+
+def _backward(F, zs, calls, roots, weight, center):
+    root_weight = None if weight is None else weight.sqrt()[:, None]
+    for k, root in enumerate(roots):
+        last = k == len(roots) - 1
+        scaled = root if root_weight is None else root * root_weight
+        repeat = center and weight is not None
+        deltas = _gradients(F, zs, scaled, retain=not last or repeat)
+        for call, delta in zip(calls, deltas):
+            call.add(delta)
+        if center:
+            if repeat:
+                deltas = _gradients(F, zs, root * weight[:, None], retain=not last)
+            for call, delta in zip(calls, deltas):
+                call.add_first(delta, k)
+
+
+def _gradients(F, zs, root, retain):
+    if not F.requires_grad:
+        return [torch.zeros_like(z) for z in zs]
+    return torch.autograd.grad(F, zs, root, retain_graph=retain, materialize_grads=True)

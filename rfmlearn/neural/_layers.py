@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The features of each layer: its weights' matrix, its gradients' matrix, and their agreement."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import nn
+
+from rfmlearn import _backend
+from rfmlearn.features import alignment, matrix_power
+from rfmlearn.neural._capture import capture, inputs_of, weight_matrix
+from rfmlearn.neural._read import read_network
+
+
+@dataclass(frozen=True)
+class LayerFeatures:
+    """What one layer has learned.
+
+    Parameters
+    ----------
+    name : str
+        Of the module.
+    call : int
+        Number of earlier calls of the same module in a forward pass: 0 but for reused ones.
+    nfm : ndarray of shape (d, d)
+        Neural feature matrix ``W^T W``, d the inputs of the layer (of a patch); of W minus
+        its initial value with ``subtract_init``.
+    agop : ndarray of shape (d, d)
+        Average gradient outer product at the input of the layer.
+    power : float
+        Power of the AGOP that `alignment` compares with.
+    init_nfm : ndarray of shape (d, d) or None
+        ``W_0^T W_0``, where the initial weights are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rfmlearn.neural import LayerFeatures
+    >>> layer = LayerFeatures("0", 0, np.diag([4.0, 1.0]), np.diag([16.0, 1.0]))
+    >>> layer.alignment
+    1.0
+    """
+
+    name: str
+    call: int
+    nfm: np.ndarray = field(repr=False)
+    agop: np.ndarray = field(repr=False)
+    power: float = 0.5
+    init_nfm: np.ndarray | None = field(default=None, repr=False)
+
+    @cached_property
+    def alignment(self):
+        """Pearson correlation of the entries of `nfm` and of ``agop^power``."""
+        return alignment(self.nfm, matrix_power(self.agop, self.power), "pearson")
+
+    @cached_property
+    def alignments(self):
+        """All agreements: dict from "METHOD with WHAT" to a number in [-1, 1].
+
+        METHOD is pearson or cosine; WHAT is agop^1/2, agop, or initial nfm where that is known.
+        A wide network with random weights agrees with its AGOP as well, so read the first two
+        beside the last (`layer_features` of the untrained network is the other control).
+        """
+        others = {"agop^1/2": matrix_power(self.agop, 0.5), "agop": self.agop}
+        if self.init_nfm is not None:
+            others["initial nfm"] = self.init_nfm
+        return {
+            f"{method} with {what}": alignment(self.nfm, matrix, method)
+            for what, matrix in others.items()
+            for method in ("pearson", "cosine")
+        }
+
+
+def layer_features(
+    model,
+    X,
+    *,
+    sample_weight=None,
+    output=None,
+    power=0.5,
+    center_gradients=False,
+    subtract_init=False,
+    init=None,
+    agop_outputs="auto",
+    batch_size=None,
+    random_state=0,
+):
+    """Feature matrices of every layer of a trained network.
+
+    Parameters
+    ----------
+    model : nn.Module or estimator
+        Any torch module; an `ABCMLPClassifier` or `ABCMLPRegressor`; scikit-learn's
+        `MLPClassifier` or `MLPRegressor`; a skorch net; a `Pipeline` that ends in one. It is used
+        in eval mode and left as it was found: mode, hooks, ``requires_grad``, device.
+    X : array-like or tensor of shape (n, ...)
+        The rows, images or sequences at which gradients are taken, in the form that the
+        model takes. Numbers get the dtype of the model's weights; integers stay where the
+        model embeds them.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows in the AGOP.
+    output : callable, optional
+        From what the model returns to a tensor of shape (n,) or (n, c), whose gradients are
+        taken: a scalar of yours, or one of several heads. None takes what the model returns,
+        the logits of a classifier.
+    power : float, default=0.5
+        The NFM is compared with ``AGOP^power``.
+    center_gradients : bool, default=False
+        Subtract the mean gradient of each output.
+    subtract_init : bool, default=False
+        Take the NFM of the weights minus their initial values.
+    init : nn.Module or dict, optional
+        The network at initialisation, or its ``state_dict``. `ABCMLPClassifier` and
+        `ABCMLPRegressor` remember theirs.
+    agop_outputs : {"auto", "all"} or int, default="auto"
+        The AGOP sums over the outputs. "all" takes a backward pass for each; a number
+        takes that many, each of a random +-1 mixture of the outputs, drawn anew for each
+        row, which has the same mean; "auto" takes all up to 20,000 gradients, else as many
+        mixtures as make 20,000. With `center_gradients` it is always "all".
+    batch_size : int, optional
+        Rows at a time. None takes what 128 MB of activations hold.
+    random_state : int, default=0
+        Seed of the mixtures.
+
+    Returns
+    -------
+    list of LayerFeatures
+        One for each call of a `Linear` or `Conv2d`, in the order of execution.
+
+    Raises
+    ------
+    TypeError
+        If the model is not one of those above.
+    ValueError
+        If it has no linear or convolutional layer, its output is no tensor with a row for
+        each of X, `init` does not fit it, or `subtract_init` is asked for without.
+
+    Notes
+    -----
+    The AGOP of a layer is that of the network as a function of what this layer reads: where
+    the same tensor goes elsewhere too (a skip connection), only the way through the layer
+    counts. Of a convolution the inputs are patches, in the order (channel, row, column), and
+    the AGOP sums over the positions of the patch (arXiv 2309.00570).
+
+    The ansatz of arXiv 2212.13881: in a trained network ``W^T W`` is proportional to a power
+    of the AGOP.
+
+    Examples
+    --------
+    >>> from rfmlearn.neural import layer_features
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neural_network import MLPClassifier
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MLPClassifier((50,), max_iter=1000, random_state=0).fit(scale(X), y)
+    >>> first, last = layer_features(model, scale(X))
+    >>> first.nfm.shape, last.nfm.shape
+    ((4, 4), (50, 50))
+    >>> bool(first.alignment > 0.5)
+    True
+    """
+    if hasattr(model, "steps"):
+        X = model[:-1].transform(X)
+        model = model[-1]
+    module, known = read_network(model)
+    init = known if init is None else _by_name(init)
+    if subtract_init and init is None:
+        raise ValueError(
+            "subtract_init=True needs the initial weights: pass init=, the network or its "
+            "state_dict before training."
+        )
+    X, place = _as_input(X, module)
+    weight = None
+    if sample_weight is not None:
+        weight = _backend.to_tensor(np.asarray(sample_weight, dtype=np.float64), "cpu")
+        if weight.shape != (len(X),) or (weight < 0).any() or weight.sum() <= 0:
+            raise ValueError(
+                f"sample_weight must hold {len(X)} weights, none negative and not all 0."
+            )
+    calls = capture(
+        module, place, X, weight, output, agop_outputs, center_gradients, random_state, batch_size
+    )
+    total = len(X) if weight is None else float(weight.sum())
+    found = []
+    for call in calls:
+        start = None if init is None else _initial(init, call)
+        W = call.W if not subtract_init else call.W - start
+        found.append(
+            LayerFeatures(
+                name=call.name,
+                call=call.number,
+                nfm=_gram(W),
+                agop=_backend.to_numpy(call.agop(total, len(X))),
+                power=power,
+                init_nfm=None if start is None else _gram(start),
+            )
+        )
+    return found
+
+
+def layer_inputs(module, X, number):
+    """Return what one call of a layer reads, (n, d), as NumPy.
+
+    Parameters
+    ----------
+    module : nn.Module
+        The network.
+    X : array or tensor of shape (n, ...)
+        Rows.
+    number : int
+        Which call, in the order of execution.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        The inputs.
+
+    Raises
+    ------
+    ValueError
+        If they are not one vector a row: those of a convolution, or of a sequence.
+    """
+    X, place = _as_input(X, module)
+    return _backend.to_numpy(inputs_of(module, place, X, number))
+
+
+def _gram(W):
+    W = W if W.dtype.itemsize >= 4 else W.float()
+    return _backend.to_numpy(W.mT @ W)
+
+
+def _by_name(init):
+    return init.state_dict() if isinstance(init, nn.Module) else dict(init)
+
+
+def _initial(init, call):
+    """Return the initial weights of a layer as `Call` has them now."""
+    key = f"{call.name}.weight"
+    if key not in init and len(init) <= 2 and "weight" in init:  # the model is the layer
+        key = "weight"
+    shape = tuple(call.layer.weight.shape)
+    if key not in init or tuple(init[key].shape) != shape:
+        found = tuple(init[key].shape) if key in init else "nothing"
+        raise ValueError(f"init has {found} for {key!r}; the layer's weights have {shape}.")
+    return weight_matrix(call.layer, init[key]).to(call.W)
+
+
+def _as_input(X, module):
+    """Return X as a tensor or array, and what brings a part of it to the model."""
+    like = next((p for p in module.parameters() if p.is_floating_point()), None)
+    if like is None:
+        raise ValueError(f"{type(module).__name__} has no weights to read.")
+    if not isinstance(X, torch.Tensor):
+        X = np.asarray(X)
+    embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in module.modules())
+
+    def place(part):
+        part = _backend.to_tensor(part, like.device)
+        return part if embeds and not part.is_floating_point() else part.to(like.dtype)
+
+    if not len(X):
+        raise ValueError("X has no rows.")
+    return X, place
