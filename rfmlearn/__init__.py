@@ -18,7 +18,7 @@ _HOME = {
     "RFMRegressor": "rfmlearn._rfm",
     "RFMRegressorCV": "rfmlearn._rfm_cv",
 }
-_MODULES = {"datasets", "features", "kernels", "neural", "solvers"}
+_MODULES = {"datasets", "features", "inspection", "kernels", "neural", "solvers"}
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

@@ -29,7 +29,7 @@ class ABCMLPRegressor(RegressorTask, BaseABCMLP):
         moves with width, and features are learned at any; "ntk" becomes a kernel method as
         it gets wider; "standard" has one learning rate for all weights, too large for
         wide networks; "mean_field" is for one hidden layer.
-    base_width : int, default=256
+    base_width : int, default=64
         Width at which the exponents of the parametrisation start to count.
     init_scale : float, default=1.0
         Factor of all initial weights. With 1 they are normal with standard deviation
@@ -43,14 +43,15 @@ class ABCMLPRegressor(RegressorTask, BaseABCMLP):
     optimizer : {"adam", "sgd"}, default="adam"
         AdamW, or gradient descent with `momentum`.
     learning_rate : float, default=None
-        At `base_width`; None means 1e-3 for Adam, 0.1 for gradient descent.
+        At `base_width`; None means 1e-3 for Adam, 0.05 for gradient descent. With
+        more inputs than `base_width` the first layer's is lower in proportion.
     momentum : float, default=0.0
         Of gradient descent.
     weight_decay : float, default=0.0
         Of the weights, not the biases: with "sgd" the gradient of ``weight_decay / 2`` times
         their squares is added to that of the loss, with "adam" it is decoupled.
     batch_size : int or "auto", default="auto"
-        Rows a step, shuffled each epoch. "auto" takes all rows up to 1,024, else 256.
+        Rows a step, shuffled each epoch. "auto" takes all rows up to 256, else 64.
     max_epochs : int, default=200
         Passes over the rows. 0 leaves the network as initialised.
     tol : float, default=1e-4
@@ -125,7 +126,7 @@ class ABCMLPRegressor(RegressorTask, BaseABCMLP):
         *,
         activation="relu",
         parametrization="mup",
-        base_width=256,
+        base_width=64,
         init_scale=1.0,
         first_layer_scale=1.0,
         zero_init_output=False,
@@ -189,7 +190,7 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
         moves with width, and features are learned at any; "ntk" becomes a kernel method as
         it gets wider; "standard" has one learning rate for all weights, too large for
         wide networks; "mean_field" is for one hidden layer.
-    base_width : int, default=256
+    base_width : int, default=64
         Width at which the exponents of the parametrisation start to count.
     init_scale : float, default=1.0
         Factor of all initial weights. With 1 they are normal with standard deviation
@@ -206,14 +207,15 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
     optimizer : {"adam", "sgd"}, default="adam"
         AdamW, or gradient descent with `momentum`.
     learning_rate : float, default=None
-        At `base_width`; None means 1e-3 for Adam, 0.1 for gradient descent.
+        At `base_width`; None means 1e-3 for Adam, 0.05 for gradient descent. With
+        more inputs than `base_width` the first layer's is lower in proportion.
     momentum : float, default=0.0
         Of gradient descent.
     weight_decay : float, default=0.0
         Of the weights, not the biases: with "sgd" the gradient of ``weight_decay / 2`` times
         their squares is added to that of the loss, with "adam" it is decoupled.
     batch_size : int or "auto", default="auto"
-        Rows a step, shuffled each epoch. "auto" takes all rows up to 1,024, else 256.
+        Rows a step, shuffled each epoch. "auto" takes all rows up to 256, else 64.
     max_epochs : int, default=200
         Passes over the rows. 0 leaves the network as initialised.
     tol : float, default=1e-4
@@ -299,7 +301,7 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
         *,
         activation="relu",
         parametrization="mup",
-        base_width=256,
+        base_width=64,
         init_scale=1.0,
         first_layer_scale=1.0,
         zero_init_output=False,

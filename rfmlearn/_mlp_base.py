@@ -25,7 +25,7 @@ from rfmlearn.neural._train import (
     row_bytes,
 )
 
-_RATES = {"adam": 1e-3, "sgd": 0.1}
+_RATES = {"adam": 1e-3, "sgd": 0.05}
 _FIELDS = [("epoch", np.int64), ("train_loss", np.float64), ("validation_loss", np.float64)]
 
 

@@ -21,7 +21,7 @@ except ImportError:
 gpu = pytest.mark.skipif(not CUDA, reason="needs CUDA")
 REGRESSORS = ["RFMRegressor"]
 PREDICTORS = [*REGRESSORS, "RFMClassifier"]
-EVERY = PREDICTORS
+EVERY = [*PREDICTORS, "NFMTransformer"]
 
 
 def make(name, **kw):

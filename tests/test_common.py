@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scikit-learn's own checks, for every registered kernel, diagonal and full, and solver."""
+"""scikit-learn's own checks: every registered kernel, diagonal and full, solver; networks."""
 
 import os
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rfmlearn import RFMClassifier, RFMRegressor
+from rfmlearn import (
+    ABCMLPClassifier,
+    ABCMLPRegressor,
+    NFMTransformer,
+    RFMClassifier,
+    RFMRegressor,
+)
 from rfmlearn.kernels import KERNELS
 
 assert os.environ["SCIPY_ARRAY_API"] == "1", "array API checks would be skipped silently"
@@ -20,8 +26,15 @@ VARIANTS = [
     for Estimator in (RFMRegressor, RFMClassifier)
     for how in ({"solver": "pcg"}, {"n_centers": 1000})
 ]
+NETWORKS = [
+    ABCMLPClassifier(),
+    ABCMLPClassifier(loss="squared", optimizer="sgd"),
+    ABCMLPRegressor(),
+    NFMTransformer(),
+    NFMTransformer(matrix="agop", layer=1, n_components=2),
+]
 
 
-@parametrize_with_checks(VARIANTS)
+@parametrize_with_checks([*VARIANTS, *NETWORKS])
 def test_check_estimator(estimator, check):
     check(estimator)

@@ -263,6 +263,17 @@ def test_frm3_contract_reordered_or_renamed_columns_are_refused(name):
     close(out(est, D), out(est, X), 1e-4)  # unnamed data of the right width stays allowed
 
 
+def test_frm5_contract_pandas_output_has_n_components_columns():
+    X, y = smooth(60, 6)
+    D = pd.DataFrame(X, index=np.arange(60)[::-1] + 1000)
+    t = make("NFMTransformer", n_components=2).set_output(transform="pandas")
+    Z = t.fit_transform(D.set_axis(list("abcdef"), axis=1), y)
+    assert isinstance(Z, pd.DataFrame) and Z.shape == (60, 2)
+    assert (Z.index == D.index).all()
+    assert list(Z.columns) == list(t.get_feature_names_out()) and Z.columns.is_unique
+    finite(Z)
+
+
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_frm7_policy_text_columns_are_refused_or_really_used(name):
     rng = np.random.default_rng(0)

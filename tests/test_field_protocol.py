@@ -26,6 +26,7 @@ from field_helpers import (
     child,
     close,
     data_for,
+    finite,
     gpu,
     make,
     out,
@@ -119,7 +120,7 @@ def test_api7_contract_meta_estimators_accept_ours():
     for m in (VotingClassifier(pair, voting="soft"), StackingClassifier(pair, cv=3)):
         assert m.fit(X, s).score(X, s) > 0.9
     assert TransformedTargetRegressor(r).fit(X, X[:, 0]).score(X, X[:, 0]) > 0.5
-    assert make_pipeline(make("RFMClassifier"), c).fit(X, s).score(X, s) > 0.9
+    assert make_pipeline(make("NFMTransformer"), c).fit(X, s).score(X, s) > 0.9
 
 
 # ---------------------------------------------------------------- WGT: sample weights
@@ -288,3 +289,21 @@ def test_dev1_contract_gpu_matches_cpu_and_its_pickle_loads_without_cuda(name, t
         CUDA_VISIBLE_DEVICES="",
     )
     close(np.load(tmp_path / "P.npy"), np.asarray(est.predict(X), float), 1e-2)
+
+
+# ---------------------------------------------------------------- NFM: features of trained networks
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_nfm1_contract_raw_units_do_not_blow_up_training(scale, task):
+    X, y = smooth(80, 4)
+    y = y if task == "regression" else np.where(y > np.median(y), "up", "down")
+    U = X * [1.0, scale, 1.0, 1.0] + [0, 100 * scale, 0, 0]
+    try:
+        Z = make("NFMTransformer").fit(U, y).transform(U)
+    except ValueError as e:
+        assert str(e)
+        return
+    finite(Z)
+    assert np.std(Z) > 0  # neither NaN nor a dead network

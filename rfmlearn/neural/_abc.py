@@ -20,7 +20,7 @@ __all__ = ["ABC_TABLE", "Exponents"]
 class Exponents(NamedTuple):
     """The exponents of one kind of weight.
 
-    Attributes
+    Parameters
     ----------
     a : float
         Of the multiplier: ``W = n^-a w``.
@@ -191,17 +191,20 @@ class Scaling:
             For `torch.optim.SGD` or `torch.optim.AdamW`.
         """
         groups = []
-        for layer, weight, n, (bias, n_bias) in zip(
-            linear_layers(network), self.weights, self.n, self.biases
+        # what a step does to the first pre-activations grows with the inputs, as it does with
+        # the width in a layer of base_width
+        finite = [min(1.0, self.base_width / self.sizes[0])] + [1.0] * (len(self.n) - 1)
+        for layer, weight, n, (bias, n_bias), share in zip(
+            linear_layers(network), self.weights, self.n, self.biases, finite
         ):
-            for parameter, row, width, decay in (
-                (layer.weight, weight, n, weight_decay),
-                (layer.bias, bias, n_bias, 0.0),
+            for parameter, row, width, decay, rate in (
+                (layer.weight, weight, n, weight_decay, share * learning_rate),
+                (layer.bias, bias, n_bias, 0.0, learning_rate),
             ):
                 shift = row.a if self.adam else 2 * row.a
                 group = {
                     "params": [parameter],
-                    "lr": learning_rate * width ** -(row.c + shift),
+                    "lr": rate * width ** -(row.c + shift),
                     "weight_decay": decay * width**shift,
                 }
                 if self.adam:

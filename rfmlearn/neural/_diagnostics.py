@@ -86,7 +86,9 @@ def coordinate_check(
     >>> from rfmlearn.datasets import make_multi_index
     >>> from rfmlearn.neural import coordinate_check
     >>> X, y, _ = make_multi_index(100, 5, random_state=0)
-    >>> net = ABCMLPRegressor(parametrization="ntk", optimizer="sgd", max_epochs=4)
+    >>> net = ABCMLPRegressor(
+    ...     activation="tanh", parametrization="ntk", optimizer="sgd", max_epochs=4
+    ... )
     >>> scan = coordinate_check(net, X, y, (64, 1024), random_state=0)
     >>> bool(-0.7 < scan.slopes["layer 2"] < -0.3)
     True
@@ -134,7 +136,9 @@ def feature_movement(
     >>> from rfmlearn.datasets import make_multi_index
     >>> from rfmlearn.neural import feature_movement
     >>> X, y, _ = make_multi_index(100, 5, random_state=0)
-    >>> net = ABCMLPRegressor(parametrization="mup", optimizer="sgd", max_epochs=4)
+    >>> net = ABCMLPRegressor(
+    ...     activation="tanh", zero_init_output=True, optimizer="sgd", max_epochs=4
+    ... )
     >>> scan = feature_movement(net, X, y, (64, 1024), random_state=0)
     >>> bool(abs(scan.slopes["layer 2"]) < 0.3)
     True

@@ -50,7 +50,7 @@ class CrossEntropy:
 LOSSES = {"squared": Squared, "cross_entropy": CrossEntropy}
 
 # Up to so many rows a batch is all of them when the user leaves it open, else so many.
-MAX_FULL_BATCH, BATCH = 1024, 256
+MAX_FULL_BATCH, BATCH = 256, 64
 
 
 def resolve_batch_size(batch_size, n_rows):

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Displays: what is drawn, from what, and where."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rfmlearn import ABCMLPRegressor, NFMTransformer, RFMRegressor
+from rfmlearn.inspection import (
+    AlignmentDisplay,
+    FeatureMatrixDisplay,
+    FeatureSpectrumDisplay,
+    WidthScanDisplay,
+)
+from rfmlearn.neural import layer_features
+
+mpl.use("agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def data(n=40, d=4):
+    X = np.random.default_rng(0).normal(size=(n, d))
+    return X, X[:, 0] * X[:, 1]
+
+
+def test_matrices_of_every_estimator():
+    X, y = data()
+    rfm = RFMRegressor().fit(X, y)
+    pipe = make_pipeline(StandardScaler(), RFMRegressor(diag=True)).fit(X, y)
+    nfm = NFMTransformer(ABCMLPRegressor((8,), max_epochs=3), matrix="agop", random_state=0)
+    nfm.fit(X, y)
+    for Display in (FeatureMatrixDisplay, FeatureSpectrumDisplay):
+        for estimator, M in (
+            (rfm, rfm.feature_matrix_),
+            (pipe, pipe[-1].feature_matrix_),
+            (nfm, nfm.gradient_matrices_[0]),
+        ):
+            display = Display.from_estimator(estimator)
+            assert_allclose(display.feature_matrix, M)
+            assert display.figure_ is display.ax_.figure
+        assert_allclose(
+            Display.from_estimator(nfm, layer=1).feature_matrix, nfm.gradient_matrices_[1]
+        )
+        with pytest.raises(NotFittedError):
+            Display.from_estimator(RFMRegressor())
+        with pytest.raises(TypeError, match="StandardScaler has no feature matrix"):
+            Display.from_estimator(StandardScaler().fit(X))
+
+
+def test_entries_bars_images_and_eigenvectors():
+    M = np.diag(np.arange(1.0, 13)) + 0.1
+    drawn = FeatureMatrixDisplay(M, feature_names=list("abcdefghijkl")).plot().ax_
+    assert_allclose(drawn.images[0].get_array(), M)
+    assert [t.get_text() for t in drawn.get_xticklabels()] == list("abcdefghijkl")
+    bars = FeatureMatrixDisplay(M.diagonal()).plot().ax_
+    assert_allclose([bar.get_width() for bar in bars.patches], np.sort(M.diagonal())[::-1])
+    image = FeatureMatrixDisplay(M, image_shape=(3, 4)).plot().ax_
+    assert_allclose(image.images[0].get_array(), M.diagonal().reshape(3, 4))
+    colour = FeatureMatrixDisplay(M, image_shape=(2, 2, 3)).plot().ax_
+    assert_allclose(colour.images[0].get_array(), M.diagonal().reshape(2, 2, 3).sum(2))
+    lines = FeatureMatrixDisplay(M, kind="eigenvectors", n_eigenvectors=2).plot().ax_.lines
+    top = np.linalg.eigh(M)[1][:, -1]
+    assert_allclose(np.abs(lines[0].get_ydata()), np.abs(top), rtol=1e-9)
+    assert len(lines) == 2
+    display = FeatureMatrixDisplay(M, kind="eigenvectors", image_shape=(3, 4)).plot()
+    assert len(display.figure_.axes) == 4
+    assert_allclose(np.abs(display.ax_.images[0].get_array().ravel()), np.abs(top), rtol=1e-9)
+    _, ax = plt.subplots()
+    inside = FeatureMatrixDisplay(M, kind="eigenvectors", image_shape=(3, 4)).plot(ax)
+    assert inside.ax_ is ax
+    assert len(ax.child_axes) == 4
+    with pytest.raises(ValueError, match="12 features"):
+        FeatureMatrixDisplay(M, image_shape=(5, 5)).plot()
+    with pytest.raises(ValueError, match="kind='pie' must be"):
+        FeatureMatrixDisplay(M, kind="pie").plot()
+
+
+def test_names_of_a_fitted_frame_are_written():
+    pd = pytest.importorskip("pandas")
+    X, y = data()
+    model = RFMRegressor().fit(pd.DataFrame(X, columns=list("wxyz")), y)
+    ticks = FeatureMatrixDisplay.from_estimator(model).ax_.get_yticklabels()
+    assert [t.get_text() for t in ticks] == list("wxyz")
+
+
+def test_a_spectrum_shows_shares():
+    line = FeatureSpectrumDisplay(np.diag([3.0, 1.0, 0.0])).plot().ax_.lines[0]
+    assert_allclose(line.get_xydata(), [[1, 0.75], [2, 0.25]])
+
+
+def test_alignments_by_layer_and_over_epochs():
+    X, y = data()
+    net = ABCMLPRegressor((8, 8), max_epochs=3, random_state=0).fit(X, y)
+    display = AlignmentDisplay.from_estimator(net, X)
+    heights = [bar.get_height() for bar in display.ax_.patches]
+    after = [f.alignment for f in layer_features(net, X)]
+    before = [f.alignment for f in layer_features(net.initial(), X)]
+    assert_allclose(heights, after + before)
+    nfm = NFMTransformer(ABCMLPRegressor((8,), max_epochs=3), random_state=0).fit(X, y)
+    bars = AlignmentDisplay.from_estimator(nfm).ax_.patches
+    assert_allclose([bar.get_height() for bar in bars], nfm.alignments_)
+    with pytest.raises(ValueError, match="X is needed"):
+        AlignmentDisplay.from_estimator(net)
+    _, ax = plt.subplots()
+    curves = AlignmentDisplay([[0.1, 0.2], [0.3, 0.4]], epochs=[5, 10]).plot(ax)
+    assert curves.ax_ is ax
+    assert_allclose(ax.lines[1].get_xydata(), [[5, 0.2], [10, 0.4]])
+
+
+def test_a_width_scan_is_drawn_with_its_slopes():
+    X, y = data()
+    net = ABCMLPRegressor((8,), max_epochs=2)
+    display = WidthScanDisplay.from_estimator(net, X, y, (8, 16), n_seeds=2, random_state=0)
+    assert [line.get_label()[:14] for line in display.ax_.lines] == [
+        "layer 1: slope",
+        "output: slope ",
+    ]
+    values = display.scan.values["output"]
+    assert_allclose(display.ax_.lines[1].get_ydata(), np.median(values, axis=1))

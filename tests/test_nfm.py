@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""NFMTransformer: which matrix, which map, which network."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from rfmlearn import ABCMLPClassifier, ABCMLPRegressor, NFMTransformer
+from rfmlearn.datasets import make_multi_index
+from rfmlearn.features import alignment, matrix_power
+from rfmlearn.neural import layer_features
+
+
+def data(n=80, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+def net(**options):
+    return ABCMLPRegressor((12, 9), max_epochs=20, random_state=0, **options)
+
+
+@pytest.mark.parametrize("matrix", ["nfm", "agop"])
+@pytest.mark.parametrize("layer", [0, 1, -1])
+def test_the_map_is_that_of_the_definition(layer, matrix):
+    X, y = data()
+    model = net().fit(X, y)
+    layers = layer_features(model, X)
+    M = layers[layer].nfm if matrix == "nfm" else layers[layer].agop
+    hidden = [X]  # what each layer reads
+    for W, b in zip(model.coefs_[:-1], model.intercepts_[:-1]):
+        hidden.append(np.maximum(hidden[-1] @ W + b, 0))
+    options = {"layer": layer, "matrix": matrix, "power": 0.75}
+    whole = NFMTransformer(net(), **options).fit(X, y)
+    assert_allclose(whole.transform(X), hidden[layer] @ matrix_power(M, 0.75), atol=1e-10)
+    top = NFMTransformer(net(), n_components=3, **options).fit(X, y)
+    values, vectors = np.linalg.eigh(M)
+    Z = hidden[layer] @ vectors[:, ::-1][:, :3]
+    seen = values[::-1][:3] > 1e-9 * values[-1]  # one output: the last layer's has rank one
+    assert_allclose(np.abs(top.transform(X))[:, seen], np.abs(Z)[:, seen], atol=1e-8)
+    assert_allclose(top.explained_ratio_, values[::-1][:3] / values.sum(), rtol=1e-8, atol=1e-12)
+    assert_allclose(top.transform(X), hidden[layer] @ top.components_.T, atol=1e-13)
+    assert len(top.feature_matrices_) == len(top.gradient_matrices_) == 3
+    for found, expected in zip(top.feature_matrices_, layers):
+        assert_allclose(found, expected.nfm, rtol=1e-12)
+    for found, nfm, agop in zip(top.alignments_, top.feature_matrices_, top.gradient_matrices_):
+        assert_allclose(found, alignment(nfm, matrix_power(agop, 0.75), "pearson"))
+    assert top.layer_names_ == ["0", "2", "4"]
+    assert list(top.get_feature_names_out()) == [f"nfmtransformer{k}" for k in range(3)]
+
+
+def test_the_map_back():
+    X, y = data()
+    whole = NFMTransformer(net(), random_state=0).fit(X, y)
+    assert_allclose(whole.inverse_transform(whole.transform(X)), X, atol=1e-8)
+    top = NFMTransformer(net(), n_components=2, random_state=0).fit(X, y)
+    V = top.components_
+    assert_allclose(top.inverse_transform(top.transform(X)), X @ V.T @ V, atol=1e-12)
+    deep = NFMTransformer(net(), layer=1).fit(X, y)
+    with pytest.raises(ValueError, match="Layer 1 does not read the rows themselves"):
+        deep.inverse_transform(deep.transform(X))
+
+
+def test_prefit_networks_are_read_and_others_cloned():
+    X, y = data()
+    labels = (y > 0).astype(int)
+    ours = net().fit(X, y)
+    theirs = MLPClassifier((7,), solver="lbfgs", random_state=0).fit(X, labels)
+    module = ours.to_torch().train()
+    for frozen, W in (
+        (FrozenEstimator(ours), ours.coefs_[0]),
+        (FrozenEstimator(theirs), theirs.coefs_[0]),
+        (module, ours.coefs_[0]),
+    ):
+        features = NFMTransformer(frozen).fit(X, y)
+        assert_allclose(features.feature_matrices_[0], W @ W.T, rtol=1e-12)
+        assert np.isfinite(features.transform(X)).all()
+    assert module.training
+    unfitted = net()
+    features = NFMTransformer(unfitted).fit(X, y)
+    assert not hasattr(unfitted, "coefs_")
+    assert_array_equal(features.estimator_.coefs_[0], ours.coefs_[0])
+    # a network without a seed gets one
+    free = ABCMLPRegressor((4,), max_epochs=2)
+    one, two = (NFMTransformer(free, random_state=5).fit(X, y).transform(X) for _ in range(2))
+    assert_array_equal(one, two)
+    with pytest.raises(TypeError, match="PCA is not a network"):
+        NFMTransformer(PCA()).fit(X, y)
+
+
+def test_a_module_that_reads_something_else_first():
+    class Squares(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.utils.skip_init(nn.Linear, 5, 3, dtype=torch.float64)
+            with torch.no_grad():
+                self.linear.weight.copy_(torch.arange(15.0).reshape(3, 5))
+                self.linear.bias.zero_()
+
+        def forward(self, x):
+            return self.linear(x**2)
+
+    X, y = data()
+    features = NFMTransformer(Squares(), n_components=1).fit(X, y)
+    assert_allclose(features.transform(X), X**2 @ features.components_.T, rtol=1e-12)
+    with pytest.raises(ValueError, match="does not read the rows themselves"):
+        features.inverse_transform(features.transform(X))
+    image = nn.Sequential(nn.Unflatten(1, (1, 1, 5)), nn.utils.skip_init(nn.Conv2d, 1, 2, 1))
+    with pytest.raises(ValueError, match="not one vector a row"):
+        NFMTransformer(image.double()).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "kind"),
+    [
+        (np.arange(80) % 20, ABCMLPClassifier),
+        (np.arange(80) % 21, ABCMLPRegressor),
+        ((np.arange(80) % 2).astype(float), ABCMLPClassifier),
+        (np.arange(80) % 2 + 0.5, ABCMLPRegressor),
+        (np.array(["a", "b"])[np.arange(80) % 2], ABCMLPClassifier),
+        (np.arange(80) % 2 == 0, ABCMLPClassifier),
+        (np.c_[np.arange(80) % 2, np.arange(80) % 3], ABCMLPRegressor),
+    ],
+)
+def test_the_default_network_fits_the_target(y, kind):
+    X, _ = data()
+    assert type(NFMTransformer(random_state=0).fit(X, y).estimator_) is kind
+
+
+def test_changes_since_initialisation_and_centred_gradients():
+    X, y = data()
+    model = net().fit(X, y)
+    change = NFMTransformer(net(), subtract_init=True).fit(X, y)
+    W = (model.coefs_[0] - model.init_coefs_[0]).T
+    assert_allclose(change.feature_matrices_[0], W.T @ W, rtol=1e-10)
+    centred = NFMTransformer(net(), center_gradients=True, matrix="agop").fit(X, y)
+    expected = layer_features(model, X, center_gradients=True)[0].agop
+    assert_allclose(centred.gradient_matrices_[0], expected, rtol=1e-10)
+    theirs = MLPClassifier((7,), solver="lbfgs", random_state=0)
+    with pytest.raises(ValueError, match="needs the initial weights"):
+        NFMTransformer(theirs, subtract_init=True).fit(X, y > 0)
+
+
+def test_weights_reach_training_and_gradients():
+    X, y = data(60)
+    times = np.random.default_rng(0).integers(0, 3, 60)
+    for matrix in ("nfm", "agop"):
+        options = {"matrix": matrix, "random_state": 0}
+        weighted = NFMTransformer(net(), **options).fit(X, y, sample_weight=times)
+        repeated = NFMTransformer(net(), **options).fit(X.repeat(times, 0), y.repeat(times))
+        assert_allclose(weighted.transform(X), repeated.transform(X), rtol=1e-7, atol=1e-9)
+
+    class Unweighted(ABCMLPRegressor):
+        def fit(self, X, y):
+            return super().fit(X, y)
+
+    with pytest.raises(TypeError, match=r"Unweighted\.fit takes no sample_weight"):
+        NFMTransformer(Unweighted()).fit(X, y, sample_weight=times)
+
+
+def test_what_does_not_exist_is_refused():
+    X, y = data()
+    with pytest.raises(ValueError, match="layer=3, but the network has 3 layers"):
+        NFMTransformer(net(), layer=3).fit(X, y)
+    with pytest.raises(ValueError, match="n_components=6, but layer 0 has 5 inputs"):
+        NFMTransformer(net(), n_components=6).fit(X, y)
+    with pytest.raises(ValueError, match="requires y"):
+        NFMTransformer().fit(X, None)
+
+
+def on(X, y, k):
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+
+    def accuracy(features):
+        model = make_pipeline(StandardScaler(), features, LogisticRegression(max_iter=1000))
+        return cross_val_score(model, X, y, cv=folds).mean()
+
+    return accuracy(NFMTransformer(n_components=k, random_state=0)), accuracy(PCA(k))
+
+
+def test_learned_directions_beat_those_of_largest_variance():
+    X, y, _ = make_multi_index(1000, 20, random_state=0)
+    ours, pca = on(X, y > np.median(y), 3)
+    # sin(2 x2) is what a linear model can see of the target: 0.77 with the true directions
+    assert ours > 0.7
+    assert pca < 0.6
+
+
+@pytest.mark.slow
+def test_learned_directions_beat_those_of_largest_variance_on_real_tables():
+    wins = 0
+    for load, k in ((load_digits, 5), (load_breast_cancer, 2), (load_wine, 2), (load_iris, 2)):
+        ours, pca = on(*load(return_X_y=True), k)
+        wins += ours > pca
+    assert wins == 4
