@@ -28,10 +28,10 @@ VARIANTS = [
 ]
 NETWORKS = [
     ABCMLPClassifier(),
-    ABCMLPClassifier(loss="squared", optimizer="sgd"),
+    ABCMLPClassifier((16,), loss="squared", optimizer="sgd", max_epochs=50),
     ABCMLPRegressor(),
     NFMTransformer(),
-    NFMTransformer(matrix="agop", layer=1, n_components=2),
+    NFMTransformer(ABCMLPRegressor((8, 8), max_epochs=20), matrix="agop", layer=1, n_components=2),
 ]
 
 

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 import torch
 from fake_cuda import fake_cuda, get_item, set_item, to
+from sklearn.base import clone
 
-from rfmlearn import RFMClassifier, RFMRegressor, _backend
+from rfmlearn import ABCMLPRegressor, RFMClassifier, RFMRegressor, _backend
 from rfmlearn._recursion import recursive_features
 from rfmlearn.kernels import KERNELS, Rows
 from rfmlearn.kernels._base import squared_distances
+from rfmlearn.neural import layer_features
 from rfmlearn.solvers import SOLVERS, CholeskySolver, KernelSystem, PCGSolver
 
 REAL = ["cpu"]
@@ -44,6 +46,19 @@ def test_the_recursion_stays_on_its_device(fake, kernel, solver, diag, weighted,
 def test_what_is_never_stored_stays_on_its_device(fake, kernel, diag, weighted):
     check_placement(kernel, diag, weighted, None, solver=PCGSolver(), dense=False, mixtures=2)
     check_placement(kernel, diag, weighted, 20, centers=(torch.arange(10), torch.arange(10, 40)))
+
+
+def test_corrections_in_float32_stay_on_their_device(fake, monkeypatch):
+    monkeypatch.setattr("rfmlearn.solvers._pcg._CORRECTED_FROM", 10)
+    device = torch.device("cuda")
+    X = torch.randn(50, 4, device=device, dtype=torch.float64)
+    Y = torch.randn(50, 3, device=device, dtype=torch.float64)
+    K = KERNELS["laplace"]().gram(Rows.of(X))
+    solver = PCGSolver()
+    assert solver.solve(KernelSystem(K, 0.1), Y).coef.device.type == "cuda"
+    one_round = solver._corrections(KernelSystem(K, 0.1), torch.float32)
+    x, _ = one_round(torch.zeros_like(Y), Y, Y.norm(dim=0), 0.1, 3)
+    assert (x.device.type, x.dtype) == ("cuda", torch.float64)
 
 
 def check_placement(kernel, diag, weighted, n_samples, **how):
@@ -186,3 +201,16 @@ def test_the_rare_branches_stay_on_their_device_too(monkeypatch):
         refined, residual = solver._refine(system, b, shift, b, size, 1e-4)
         assert refined.device.type == residual.device.type == "cuda"
         assert refined.dtype == torch.float32
+
+
+@pytest.mark.parametrize("device", REAL)
+def test_networks_train_alike_on_every_device(device):
+    X = np.random.default_rng(0).normal(size=(80, 4)).astype(np.float32)
+    net = ABCMLPRegressor((16, 8), max_epochs=10, random_state=0)
+    here, there = (clone(net).set_params(device=d).fit(X, X[:, 0]) for d in ("cpu", device))
+    np.testing.assert_allclose(there.predict(X), here.predict(X), atol=1e-4)
+    module = here.to_torch().to(device)
+    for a, b in zip(layer_features(module, X), layer_features(here, X)):
+        assert isinstance(a.agop, np.ndarray)
+        np.testing.assert_allclose(a.agop, b.agop, rtol=1e-3, atol=1e-5)
+    assert next(module.parameters()).device.type == device.split(":")[0]

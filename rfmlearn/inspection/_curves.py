@@ -111,7 +111,7 @@ class AlignmentDisplay:
             ax.bar(first, self.alignments, width, color=COLOURS[0], label="trained")
             if shown:
                 ax.bar(at + 0.2, self.control, width, color="#BBBBBB", label="before training")
-                ax.legend(frameon=False)
+                ax.legend(loc="lower left")
             ax.set_xticks(at, [str(name) for name in names])
             ax.set(xlabel="layer")
         ax.set(ylabel="correlation of NFM and AGOP$^{1/2}$")

@@ -44,6 +44,7 @@ def _row(*triples):
 # (arXiv 2203.03466, table 8); standard is PyTorch's habit, one rate for all; NTK has the rates
 # under which weights move as they do under gradient descent: features by n^-1/2, outputs by 1.
 # The mean field is that of one hidden layer.
+#: The table: (parametrization, optimizer) to the `Exponents` of input, hidden and output weights.
 ABC_TABLE = {
     ("standard", "sgd"): _row((0, 0, 0), (0, 0.5, 0), (0, 0.5, 0)),
     ("ntk", "sgd"): _row((0, 0, 0), (0.5, 0, 0), (0.5, 0, 0)),

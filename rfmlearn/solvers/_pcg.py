@@ -157,7 +157,7 @@ class PCGSolver(Solver):
 
         def one_round(x, r, size, tol, max_steps):
             scale = column_sizes(r)
-            gain = max(_GAIN, float(0.8 * tol / worst(r, size)))
+            gain = (0.8 * tol / worst(r, size)).clamp(min=_GAIN)
             unit = (r / scale).to(low)
             e, taken = restarts(torch.zeros_like(unit), unit, unit.norm(dim=0), gain, max_steps)
             return x + scale * e, taken
