@@ -83,7 +83,7 @@ class ABCMLPRegressor(RegressorTask, BaseABCMLP):
         Number of epochs made.
     best_iter_ : int
         Epoch kept: the best on held-out rows with early stopping, else the last.
-    history_ : structured ndarray of shape (n_iter_,)
+    history_ : structured ndarray of shape (`n_iter_`,)
         ``epoch``, ``train_loss`` (mean over its steps, each before the step) and
         ``validation_loss`` (NaN without held-out rows).
     n_outputs_ : int
@@ -251,7 +251,7 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
         Number of epochs made.
     best_iter_ : int
         Epoch kept: the best on held-out rows with early stopping, else the last.
-    history_ : structured ndarray of shape (n_iter_,)
+    history_ : structured ndarray of shape (`n_iter_`,)
         ``epoch``, ``train_loss`` (mean over its steps, each before the step) and
         ``validation_loss`` (NaN without held-out rows).
     n_outputs_ : int
