@@ -5,6 +5,7 @@ import numpy as np
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from rfmlearn import _backend
@@ -19,6 +20,16 @@ MAX_LABELS = 20
 
 # Rows that the default network sees in all its epochs, from 20 to 200 of them.
 _ROWS_SEEN = 2_000_000
+
+
+def _maps_back(transformer):
+    """Say whether features can be mapped back to rows, or raise the reason why not."""
+    if not getattr(transformer, "_on_rows", True):
+        raise AttributeError(
+            f"Layer {transformer.layer} does not read the rows themselves: its features cannot be "
+            "mapped back to them."
+        )
+    return True
 
 
 class NFMTransformer(
@@ -269,6 +280,7 @@ class NFMTransformer(
         H = H.astype(self.components_.dtype, copy=False)
         return H @ (self._root if self.n_components is None else self.components_.T)
 
+    @available_if(_maps_back)
     def inverse_transform(self, Z):
         """Map features back to rows.
 
@@ -285,15 +297,10 @@ class NFMTransformer(
 
         Raises
         ------
-        ValueError
+        AttributeError
             If `layer` does not read the rows themselves: a network has no inverse.
         """
         check_is_fitted(self, "components_")
-        if not self._on_rows:
-            raise ValueError(
-                f"Layer {self.layer} does not read the rows themselves: its features cannot be "
-                "mapped back to them."
-            )
         Z = np.asarray(Z, dtype=self.components_.dtype)
         if self.n_components is not None:
             return Z @ self.components_

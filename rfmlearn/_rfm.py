@@ -74,8 +74,8 @@ class RFMRegressor(RegressorTask, BaseRFM):
     ----------
     kernel : str or Kernel, default="laplace"
         Function of two rows: "laplace", "product_laplace", "gaussian", "power_exponential",
-        an object of `rfmlearn.kernels` to set an exponent, or one of your own subclass of
-        `rfmlearn.kernels.Kernel`.
+        "ntk", "nngp", an object of `rfmlearn.kernels` to set its parameters, or one of your
+        own subclass of `rfmlearn.kernels.Kernel`.
     bandwidth : float, default=1.0
         With ``bandwidth_mode="adaptive"`` a factor of the root mean square distance
         between training rows in the current metric, so that 1.0 suits any number of

@@ -28,7 +28,7 @@ VARIANTS = [
 ]
 NETWORKS = [
     ABCMLPClassifier(),
-    ABCMLPClassifier((16,), loss="squared", optimizer="sgd", max_epochs=50),
+    ABCMLPClassifier((16,), loss="squared", max_epochs=100),
     ABCMLPRegressor(),
     NFMTransformer(),
     NFMTransformer(ABCMLPRegressor((8, 8), max_epochs=20), matrix="agop", layer=1, n_components=2),

@@ -68,8 +68,7 @@ def test_the_map_back():
     V = top.components_
     assert_allclose(top.inverse_transform(top.transform(X)), X @ V.T @ V, atol=1e-12)
     deep = NFMTransformer(net(), layer=1).fit(X, y)
-    with pytest.raises(ValueError, match="Layer 1 does not read the rows themselves"):
-        deep.inverse_transform(deep.transform(X))
+    assert not hasattr(deep, "inverse_transform")
 
 
 def test_prefit_networks_are_read_and_others_cloned():
@@ -114,8 +113,9 @@ def test_a_module_that_reads_something_else_first():
     X, y = data()
     features = NFMTransformer(Squares(), n_components=1).fit(X, y)
     assert_allclose(features.transform(X), X**2 @ features.components_.T, rtol=1e-12)
-    with pytest.raises(ValueError, match="does not read the rows themselves"):
+    with pytest.raises(AttributeError, match="inverse_transform") as reason:
         features.inverse_transform(features.transform(X))
+    assert "Layer 0 does not read the rows themselves" in str(reason.value.__cause__)
     image = nn.Sequential(nn.Unflatten(1, (1, 1, 5)), nn.utils.skip_init(nn.Conv2d, 1, 2, 1))
     with pytest.raises(ValueError, match="not one vector a row"):
         NFMTransformer(image.double()).fit(X, y)

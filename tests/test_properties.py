@@ -15,8 +15,9 @@ from rfmlearn import RFMRegressor
 from rfmlearn.features import agop
 from rfmlearn.kernels import KERNELS, PowerExponential, RadialKernel
 
-ATOL = {"gaussian": 1e-8, "laplace": 1e-6, "power_exponential": 1e-6, "product_laplace": 1e-6}
+ATOL = {name: 1e-8 if name == "gaussian" else 1e-6 for name in KERNELS}
 RADIAL = [name for name in sorted(KERNELS) if issubclass(KERNELS[name], RadialKernel)]
+INVARIANT = [name for name in sorted(KERNELS) if KERNELS[name].translation_invariant]
 kernels = pytest.mark.parametrize("kernel", sorted(KERNELS))
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=10, deadline=None)
@@ -93,6 +94,9 @@ def test_o10_gradients_equal_finite_differences(kernel, diag, where):
         numeric[:, :, k] = (model.predict(points + e) - model.predict(points - e)) / (2 * step)
     # truncation (step^2) and rounding (eps / step) are both near 1e-10
     atol = 1e-8 * np.abs(numeric).max()
+    if kernel == "ntk" and where == "train":
+        # the two sides of its kink differ in curvature: an error of step times one row's share
+        atol *= 100
     np.testing.assert_allclose(model.input_gradients(points), numeric, rtol=0, atol=atol)
 
 
@@ -114,6 +118,8 @@ def test_o11_rotation_of_the_input(kernel, seed):
 def test_o12_translation_and_permutation(kernel, diag, seed):
     X, y, Q, rng = data(seed)
     shift, order = 10 * rng.normal(size=4), rng.permutation(4)
+    if not KERNELS[kernel].translation_invariant:
+        shift[:] = 0
     a = fitted(kernel, X, y, diag=diag)
     b = fitted(kernel, X + shift, y, diag=diag)
     np.testing.assert_allclose(b.predict(Q + shift), a.predict(Q), atol=ATOL[kernel])
@@ -183,7 +189,7 @@ def test_o16_a_null_direction_stays_null(kernel, diag):
     np.testing.assert_array_equal(model.predict(moved), model.predict(Q))
 
 
-@kernels
+@pytest.mark.parametrize("kernel", INVARIANT)  # the others see where the origin is
 def test_o17_one_row_and_two_rows(kernel):
     X, y, Q, _ = data(0, n=2)
     one = fitted(kernel, X[:1], y[:1])

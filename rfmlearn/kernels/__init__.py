@@ -2,18 +2,27 @@
 """Kernels: functions of pairs of rows, with their gradients."""
 
 from rfmlearn.kernels._base import KERNELS, Kernel, RadialKernel, Rows, register, resolve_kernel
+from rfmlearn.kernels._duals import DUALS, Homogeneous, Monomial, Rbf, Smooth
+from rfmlearn.kernels._infinite_width import NNGP, NTK
 from rfmlearn.kernels._product import ProductLaplace
 from rfmlearn.kernels._radial import Gaussian, Laplace, PowerExponential
 
 __all__ = [
+    "DUALS",
     "KERNELS",
+    "NNGP",
+    "NTK",
     "Gaussian",
+    "Homogeneous",
     "Kernel",
     "Laplace",
+    "Monomial",
     "PowerExponential",
     "ProductLaplace",
     "RadialKernel",
+    "Rbf",
     "Rows",
+    "Smooth",
     "register",
     "resolve_kernel",
 ]
