@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 _HOME = {
     "ABCMLPClassifier": "rfmlearn._mlp",
     "ABCMLPRegressor": "rfmlearn._mlp",
+    "KernelRegimeClassifier": "rfmlearn._regimes",
+    "KernelRegimeRegressor": "rfmlearn._regimes",
     "NFMTransformer": "rfmlearn._nfm",
     "RFMClassifier": "rfmlearn._rfm",
     "RFMClassifierCV": "rfmlearn._rfm_cv",

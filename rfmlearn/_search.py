@@ -196,7 +196,12 @@ class Path:
         else:
             centers, expansion, rows = None, slice(None), tensor(train.X)
         # any shift is exact; the median keeps the digits of the bulk beside outliers
-        shift = np.median(train.X[expansion], axis=0) if kernel.translation_invariant else None
+        shift = None
+        if kernel.translation_invariant:
+            shift = np.median(train.X[expansion], axis=0)
+        elif kernel.centred:
+            shift = np.average(train.X[expansion], axis=0, weights=train.weight[expansion])
+            shift = shift.astype(dtype)
         states = recursive_features(
             rows,
             tensor(targets.matrix),

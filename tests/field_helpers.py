@@ -19,7 +19,7 @@ except ImportError:
     torch, CUDA = None, False
 
 gpu = pytest.mark.skipif(not CUDA, reason="needs CUDA")
-REGRESSORS = ["RFMRegressor"]
+REGRESSORS = ["RFMRegressor", "KernelRegimeRegressor"]
 PREDICTORS = [*REGRESSORS, "RFMClassifier"]
 EVERY = [*PREDICTORS, "NFMTransformer"]
 

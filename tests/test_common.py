@@ -8,6 +8,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from rfmlearn import (
     ABCMLPClassifier,
     ABCMLPRegressor,
+    KernelRegimeClassifier,
+    KernelRegimeRegressor,
     NFMTransformer,
     RFMClassifier,
     RFMRegressor,
@@ -28,13 +30,16 @@ VARIANTS = [
 ]
 NETWORKS = [
     ABCMLPClassifier(),
-    ABCMLPClassifier((16,), loss="squared", max_epochs=100),
     ABCMLPRegressor(),
     NFMTransformer(),
     NFMTransformer(ABCMLPRegressor((8, 8), max_epochs=20), matrix="agop", layer=1, n_components=2),
 ]
 
 
-@parametrize_with_checks([*VARIANTS, *NETWORKS])
+REGIMES = [KernelRegimeClassifier(), *(KernelRegimeRegressor(r) for r in ("ntk", "nngp", "ntk_gp"))]
+REGIMES.append(KernelRegimeRegressor(training_time=10.0, depth=1, activation="erf"))
+
+
+@parametrize_with_checks([*VARIANTS, *NETWORKS, *REGIMES])
 def test_check_estimator(estimator, check):
     check(estimator)

@@ -237,6 +237,19 @@ def test_rfm_learns_with_the_ntk():
     assert np.linalg.norm(subspace @ directions) ** 2 / 3 > 0.95
 
 
+def test_rfm_centres_the_rows_by_weight():
+    X, y, _ = make_multi_index(60, 4, random_state=0)
+    w = np.random.default_rng(0).uniform(0.2, 2, 60)
+    here = RFMRegressor("ntk", max_iter=2).fit(X, y, w)
+    there = RFMRegressor("ntk", max_iter=2).fit(X + [5.0, -7.0, 0.0, 100.0], y, w)
+    assert_allclose(there.feature_matrix_, here.feature_matrix_, atol=1e-7)
+    alone = RFMRegressor("nngp", max_iter=0, alpha=0.1, bandwidth_mode="constant").fit(X, y, w)
+    Z = X - np.average(X, axis=0, weights=w)
+    K, mean = NNGP().gram(rows(Z)).numpy(), np.average(y, weights=w)
+    dual = np.linalg.solve(K + np.diag(0.1 / w), y - mean)
+    assert_allclose(alone.predict(X), K @ dual + mean, rtol=1e-7)
+
+
 def test_what_makes_no_network_is_refused():
     for options, words in (
         ({"activation": "step"}, "activation='step' must be one of"),

@@ -20,6 +20,7 @@ from rfmlearn.datasets import make_multi_index
 from rfmlearn.neural import (
     ABC_TABLE,
     AlignmentMonitor,
+    classify_parametrization,
     coordinate_check,
     feature_movement,
     layer_features,
@@ -148,6 +149,36 @@ def test_plain_weights_train_as_the_multiplied_ones_do(parametrization, optimize
             rtol=1e-6,
             atol=1e-10,
         )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "name", "r"),
+    [
+        ((0, 0, 0), (0, 0.5, 0.5), 0, "unstable", -1),  # standard
+        ((0, 0, 0), (0, 0.5, 0.5), 1, "kernel", 0.5),  # standard, rate / n
+        ((0, 0.5, 0.5), (0, 0, 0), 0, "kernel", 0.5),  # NTK
+        ((-0.5, 0, 0, 0.5), (0.5, 0.5, 0.5, 0.5), 0, "feature learning", 0),  # muP
+        ((0, 1), (0, 0), -1, "feature learning", 0),  # mean field, one hidden layer
+        ((0, 0.5, 0.5), (0, 0, 0), 2, "trivial", 2.5),  # NTK with a rate that vanishes
+        ((0, 0, 0.5), (0, 0.25, 0), 0, "unstable", 0),  # hidden weights too large
+    ],
+)
+def test_the_dichotomy_of_tensor_programs(a, b, c, name, r):
+    regime = classify_parametrization(a, b, c)
+    assert (regime.name, regime.stable) == (name, name != "unstable")
+    if name != "unstable" or r == -1:
+        assert regime.r == r
+    # the same network under a + t, b - t, c - 2t
+    for t in (0.5, -1):
+        moved = classify_parametrization([x + t for x in a], [x - t for x in b], c - 2 * t)
+        assert (moved.name, moved.r) == (regime.name, regime.r)
+
+
+def test_the_dichotomy_says_what_decided():
+    assert classify_parametrization((0, 0), (1, 0.5), 0).reason == "a_1 + b_1 = 0 does not hold"
+    assert "a_2 + b_2 = 1/2" in classify_parametrization((0, 0, 0), (0, 0, 0.5), 1).reason
+    with pytest.raises(ValueError, match="two or more layers; got 1 and 1"):
+        classify_parametrization([0], [0], 0)
 
 
 def test_all_parametrisations_are_one_network_at_the_base_width():

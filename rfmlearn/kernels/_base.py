@@ -131,10 +131,12 @@ class Kernel(ABC):
 
     Subclasses give `matrix` and `gradients`. `translation_invariant` says that the kernel
     depends on differences only, so that the data may be centred first, which saves digits;
+    `centred` that it sees the origin, which is to be the mean of the training rows;
     `rotation_invariant` that it does not see the axes.
     """
 
     translation_invariant = False
+    centred = False
     rotation_invariant = True
 
     def spread(self, variance):

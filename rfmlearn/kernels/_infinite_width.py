@@ -49,6 +49,7 @@ class _InfiniteWidth(Kernel):
     bias_std: float | tuple = 0.1
 
     tangent: ClassVar[bool] = False
+    centred = True
 
     def __post_init__(self):
         if isinstance(self.activation, str) and self.activation not in DUALS:
@@ -86,6 +87,19 @@ class _InfiniteWidth(Kernel):
         own = _pairs(self_index, slice(0, len(B)))
         K, T = self._layers(A, B, own)
         return T if self.tangent else K
+
+    def diagonal(self, A):
+        """Return the kernel of every row of A with itself, (a,)."""
+        act, w, b = self._scales()
+        p = T = w[0] / A.values.shape[1] * A.sq_norms + b[0]
+        for wl, bl in zip(w[1:], b[1:]):
+            if isinstance(act, Homogeneous):
+                E, Edot = act.c * p, act.c
+            else:
+                E, Edot = act.dual(p, p, p)
+            p = wl * E + bl
+            T = p + wl * Edot * T
+        return T if self.tangent else p
 
     def gradients(self, A, B, coef, self_index=None):
         """Return the gradients of the kernel expansion (see `Kernel`).
@@ -204,7 +218,9 @@ class _Angles:
         self._measure()
         f = self.act.kappa * self.act.c
         S = self.root * self.sin
-        kink = torch.where(S > 0, f / S, torch.zeros_like(S))
+        # equal rows may differ by rounding beyond the first layer; their kink counts as 0
+        apart = self.sin > 100 * torch.finfo(S.dtype).eps
+        kink = torch.where(apart & (S > 0), f / S, torch.zeros_like(S))
         p = torch.where(self.p > 0, self.p, torch.ones_like(self.p))
         E_d = self.act.c * torch.ones_like(self.p)
         return self.Edot, f * S / (2 * p), kink, -kink * self.k / (2 * p), E_d
@@ -296,7 +312,7 @@ class NNGP(_InfiniteWidth):
     Notes
     -----
     With ``bandwidth_mode="adaptive"`` the bandwidth is in units of the root mean square of a
-    coordinate. The data are not centred: scale them first.
+    coordinate. A Recursive Feature Machine centres the data at their mean.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 
 from rfmlearn.neural._abc import ABC_TABLE, Exponents
 from rfmlearn.neural._diagnostics import WidthScan, coordinate_check, feature_movement
+from rfmlearn.neural._dichotomy import Regime, classify_parametrization
 from rfmlearn.neural._layers import LayerFeatures, layer_features
 from rfmlearn.neural._monitor import AlignmentMonitor
 
@@ -11,7 +12,9 @@ __all__ = [
     "AlignmentMonitor",
     "Exponents",
     "LayerFeatures",
+    "Regime",
     "WidthScan",
+    "classify_parametrization",
     "coordinate_check",
     "feature_movement",
     "layer_features",
