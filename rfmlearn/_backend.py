@@ -183,13 +183,13 @@ def free_bytes(device):
 
 
 @contextmanager
-def memory_guard(n_rows, n_bytes, device, budget=None):
+def memory_guard(n_rows, n_bytes, device, budget=None, advice=None):
     """Refuse work that cannot fit, and turn an allocator's failure into a MemoryError.
 
     Linux promises more memory than it has and ends the process later, so the size is
     compared with what is free, or with the user's budget, before anything is allocated.
     """
-    advice = (
+    advice = advice or (
         "Leave the choice to solver='auto', which need not store the matrix, set n_centers, or "
         "pass X as float32 to halve it."
     )

@@ -125,7 +125,8 @@ class BaseKernelRegime(BaseModel):
             return _backend.to_tensor(np.asarray(array, dtype=X.dtype), device)
 
         n, item = len(X), X.dtype.itemsize
-        with _backend.memory_guard(n, 4 * n * n * item, device):
+        advice = "Pass X as float32 to halve it, or take RFMRegressor(NTK(), max_iter=0)."
+        with _backend.memory_guard(n, 4 * n * n * item, device, advice=advice):
             rows = Rows.of(tensor(X))
             K = kernel.gram(rows)
             s = tensor(np.sqrt(weight))[:, None]
@@ -179,13 +180,33 @@ class BaseKernelRegime(BaseModel):
 
     def _scores(self, X):
         """Return the mean at the rows of X, (n,) or (n, n_outputs)."""
-        tensor, rows = self._placed()
-        X = self._check(X)
-        coef = tensor(self.alpha_.reshape(len(rows), -1))
-        predictor = Predictor(self.kernel_, rows, coef, None, coef.new_ones(()))
-        F = _backend.to_numpy(predictor.scores(X))
+        F = _backend.to_numpy(self._predictor().scores(self._check(X)))
         F = (F * self._scale + self._mean).astype(F.dtype)
         return F[:, 0] if self._flat else F
+
+    def _predictor(self):
+        """Return the mean as a kernel expansion, in units of the normalised targets."""
+        tensor, rows = self._placed()
+        coef = tensor(self.alpha_.reshape(len(rows), -1))
+        return Predictor(self.kernel_, rows, coef, None, coef.new_ones(()))
+
+    def input_gradients(self, X):
+        """Gradients of the mean with respect to the input.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Where to take them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs, n_features)
+            In units of y per unit of each feature. Where a kernel has a kink, at a training row
+            for relu, the mean of both sides.
+        """
+        check_is_fitted(self, "alpha_")
+        G = _backend.to_numpy(self._predictor().gradients(self._check(X)))
+        return (G * self._scale[:, None]).astype(G.dtype)
 
     def _covariance(self, X, diagonal):
         """Return the covariance of one output between the rows of X, before scaling."""

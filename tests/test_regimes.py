@@ -188,6 +188,24 @@ def test_draws_have_the_ensembles_moments():
     assert_array_equal(flat.sample_y(Q, 2), flat.sample_y(Q, 2))
 
 
+@pytest.mark.parametrize("regime", ["ntk", "nngp"])
+def test_input_gradients_are_finite_differences(regime):
+    X, y = data()
+    Q, step = data(10, seed=1)[0], 1e-6
+    model = KernelRegimeRegressor(regime, normalize_y=True).fit(X, np.c_[y, 7 * y**2])
+    G = model.input_gradients(Q)
+    for k in range(3):
+        e = step * np.eye(3)[k]
+        numeric = (model.predict(Q + e) - model.predict(Q - e)) / (2 * step)
+        assert_allclose(G[:, :, k], numeric, atol=1e-7 * np.abs(G).max())
+
+
+def test_too_many_rows_are_refused_with_advice(monkeypatch):
+    monkeypatch.setattr("rfmlearn._backend.free_bytes", lambda device: 1000)
+    with pytest.raises(MemoryError, match=r"Pass X as float32 to halve it, or take RFMRegressor"):
+        KernelRegimeRegressor().fit(*data())
+
+
 def test_classes_and_probabilities():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2)) + 3 * np.repeat([[0, 0], [1, 0], [0, 1]], 30, axis=0)
