@@ -101,7 +101,7 @@ class AlignmentDisplay:
             for k, curve in enumerate(self.alignments.T):
                 colour = COLOURS[k % len(COLOURS)]
                 ax.plot(epochs, curve, marker="o", markersize=3, color=colour, label=names[k])
-            ax.legend(title="layer", frameon=False)
+            ax.legend(title="layer", framealpha=0.9)
             ax.set(xlabel="epoch")
         else:
             at = np.arange(n_layers)
@@ -199,6 +199,6 @@ class WidthScanDisplay:
         ax.set(xscale="log", yscale="log", xlabel="width", ylabel="change by training")
         ax.set_xticks(self.scan.widths, [str(width) for width in self.scan.widths])
         ax.minorticks_off()
-        ax.legend(frameon=False)
+        ax.legend(framealpha=0.9)
         self.figure_ = ax.figure
         return self
