@@ -236,7 +236,8 @@ def _largest_eigenvalue(A):
         return float(np.linalg.eigvalsh(A)[-1])
     if not A.any():
         return 0.0
-    start = np.ones(len(A))
+    # a direction that no structure of the data is orthogonal to, as ones are to centred rows
+    start = np.random.default_rng(0).standard_normal(len(A))
     return float(eigsh(A, k=1, v0=start, return_eigenvectors=False)[0])
 
 

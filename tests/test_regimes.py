@@ -200,6 +200,15 @@ def test_input_gradients_are_finite_differences(regime):
         assert_allclose(G[:, :, k], numeric, atol=1e-7 * np.abs(G).max())
 
 
+def test_the_largest_learning_rate_of_centred_rows():
+    # a linear kernel of rows that sum to 0 has the vector of ones in its null space
+    X, y = data()
+    X = X - X.mean(axis=0)
+    model = KernelRegimeRegressor(depth=0, weight_std=1.0, bias_std=0.0, alpha=0.1).fit(X, y)
+    top = np.linalg.eigvalsh(X @ X.T / 3)[-1]
+    assert_allclose(model.max_learning_rate_, 2 * 30 / top, rtol=1e-9)
+
+
 def test_too_many_rows_are_refused_with_advice(monkeypatch):
     monkeypatch.setattr("rfmlearn._backend.free_bytes", lambda device: 1000)
     with pytest.raises(MemoryError, match=r"Pass X as float32 to halve it, or take RFMRegressor"):
