@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Kernels of infinitely wide networks, against mpmath, neural-tangents and random networks.
 
-The reference values lie outside the repository; where they are absent those tests are skipped, and
-closed forms of one hidden layer, quadrature and random networks remain.
+`oracles/README.md` tells where the reference values come from.
 """
 
 import math
@@ -17,8 +16,7 @@ from rfmlearn import RFMRegressor
 from rfmlearn.datasets import make_multi_index
 from rfmlearn.kernels import DUALS, NNGP, NTK, Homogeneous, Kernel, Monomial, Rbf, Rows
 
-ORACLES = Path(__file__).parents[2] / "shared" / "oracles"
-needs_oracles = pytest.mark.skipif(not ORACLES.exists(), reason="no reference values here")
+ORACLES = Path(__file__).parent / "oracles"
 
 THEIRS = {
     **{name: name for name in ("identity", "relu", "abs", "erf", "sin", "cos", "gelu")},
@@ -72,7 +70,6 @@ def value(kernel, X1, X2, what, dtype=torch.float64):
     return kernel.matrix(rows(X1, dtype), rows(X2, dtype)).numpy()
 
 
-@needs_oracles
 def test_every_entry_near_coincidence_and_antipodes():
     seen = 0
     for kernel, X1, X2, what, expected, key in stored(
@@ -89,7 +86,6 @@ def test_every_entry_near_coincidence_and_antipodes():
     assert seen == 2 * 6 * 3 * 4
 
 
-@needs_oracles
 def test_relu_in_fifty_digits():
     scales = [(math.sqrt(2), 0.0), (1.5, 0.05), (1.0, 0.3)]
     for kernel, X1, X2, what, expected, key in stored(
@@ -98,7 +94,6 @@ def test_relu_in_fifty_digits():
         assert_allclose(value(kernel, X1, X2, what), expected, rtol=1e-12, err_msg=key)
 
 
-@needs_oracles
 def test_values_of_neural_tangents():
     names = set()
     for kernel, X1, X2, what, expected, key in stored("nt_kernels.npz", THEIRS):
@@ -118,7 +113,6 @@ def test_values_of_neural_tangents():
     assert names == set(THEIRS)
 
 
-@needs_oracles
 def test_input_gradients_of_neural_tangents():
     seen = 0
     scales = [(math.sqrt(2), 0.0), (1.5, 0.05), (1.0, 1.0)]
