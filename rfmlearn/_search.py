@@ -148,7 +148,7 @@ class Path:
             return None, False, self.n_centers**2 * (itemsize + 4 * 8)
         solver = resolve_solver(self.solver, n, n_outputs, itemsize, self.budget)
         memory = solver.memory(n, itemsize)
-        dense = n * n * itemsize + memory
+        dense = n * n * itemsize + solver.copied(n, itemsize) + memory
         if self.budget is None or dense <= self.budget or not solver.takes_lazy:
             return solver, True, dense
         return solver, False, memory

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rfmlearn import RFMClassifier, RFMClassifierCV, RFMRegressor, RFMRegressorCV, _backend
 from rfmlearn._predictor import Predictor
+from rfmlearn._search import Path
 from rfmlearn.kernels import KERNELS, Gaussian, Laplace, Rows
 from rfmlearn.kernels._lazy import LazyGram
 from rfmlearn.solvers import (
@@ -108,6 +109,20 @@ def test_a_small_budget_is_kept_by_not_storing_the_matrix(solver, max_iter, monk
     # a metric of either is that of a solution to 1e-3
     atol = 1e-3 if max_iter else 1e-8
     np.testing.assert_allclose(budgeted.predict(X), whole.predict(X), atol=atol)
+
+
+def test_a_matrix_that_is_not_stored_is_not_copied_either():
+    path = Path.of(
+        RFMRegressor(solver="pcg", memory_budget=2**30), np.random.RandomState(0), kernel="laplace",
+        bandwidth=1.0, diag=False, alphas=(0.1,), max_iter=1, every_iterate=False,
+    )  # fmt: skip
+    m = int(20 * 8000**0.5)
+    own = (2 * 8000 * m + 3 * m * m) * 8
+    _, dense, need = path.plan(8000, 1, 8)
+    assert dense and need == 8000**2 * 12 + own  # the matrix and its float32 copy
+    m = int(20 * 20_000**0.5)
+    _, dense, need = path.plan(20_000, 1, 8)
+    assert not dense and need == (2 * 20_000 * m + 3 * m * m) * 8
 
 
 def test_auto_takes_what_is_cheaper_and_fits():

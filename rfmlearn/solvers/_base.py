@@ -175,9 +175,26 @@ class Solver(ABC):
             If no acceptable jitter makes the system solvable.
         """
 
+    def copied(self, n, itemsize):
+        """Return the memory of what the solver copies of a matrix that is stored.
+
+        Parameters
+        ----------
+        n : int
+            Number of equations.
+        itemsize : int
+            Bytes of a number.
+
+        Returns
+        -------
+        int
+            Bytes.
+        """
+        return 0
+
     @abstractmethod
     def memory(self, n, itemsize):
-        """Return the memory that solving takes beyond the matrix.
+        """Return the memory that solving takes beyond the matrix and its copy.
 
         Parameters
         ----------

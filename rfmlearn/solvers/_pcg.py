@@ -64,15 +64,13 @@ class PCGSolver(Solver):
         return min(n, int(density * n**0.5))
 
     def memory(self, n, itemsize):
-        """Return the bytes of B, what is made of it, and a copy in float32, at most."""
+        """Return the bytes of B and of what is made of it, at most."""
         m = self._rank(n, _MAX_DENSITY)
-        copy = n * n * 4 if self._copies(n, itemsize) else 0
-        return (2 * n * m + 3 * m * m) * itemsize + copy
+        return (2 * n * m + 3 * m * m) * itemsize
 
-    @staticmethod
-    def _copies(n, itemsize):
-        """Say whether a stored matrix is copied to float32."""
-        return itemsize > 4 and n >= _CORRECTED_FROM
+    def copied(self, n, itemsize):
+        """Return the bytes of the float32 copy (see `Solver`)."""
+        return 4 * n * n if itemsize > 4 and n >= _CORRECTED_FROM else 0
 
     def tolerance(self, dtype):
         """Return 1e-10 in float64 and 5e-4 in float32 (see `Solver`)."""
@@ -118,7 +116,7 @@ class PCGSolver(Solver):
     def _stages(self, system):
         """Yield the dtype of the vectors and what makes a round in it, cheapest first."""
         K = system.matrix
-        if self._copies(len(K), K.dtype.itemsize) and isinstance(K, torch.Tensor):
+        if isinstance(K, torch.Tensor) and self.copied(len(K), K.dtype.itemsize):
             yield K.dtype, lambda dtype: self._corrections(system, torch.float32)
         for dtype in dict.fromkeys([K.dtype, _backend.wider(K.device)]):
             yield dtype, lambda dtype: self._restarts(system, dtype)
