@@ -41,14 +41,13 @@ def network(width, depth, first_layer_scale):
 def measure(net, X, M=None):
     """Return correlations (n_layers, n_measures); NaN where one does not exist."""
     layers = layer_features(net, X)
-    changes = layer_features(net, X, subtract_init=True)
+    changes = [W - W0 for W, W0 in zip(net.coefs_, net.init_coefs_)]
     rows = []
     for number, (layer, change) in enumerate(zip(layers, changes)):
         root = matrix_power(layer.agop, 0.5)
         others = [(layer.nfm, root), (layer.nfm, layer.agop), (layer.nfm, layer.init_nfm)]
         values = [alignment(a, b, "pearson") for a, b in others]
-        moved = change.nfm.any()
-        values.append(alignment(change.nfm, root, "pearson") if moved else np.nan)
+        values.append(alignment(change @ change.T, root, "pearson") if change.any() else np.nan)
         with_rfm = number == 0 and M is not None
         values.append(alignment(layer.nfm, M, "pearson") if with_rfm else np.nan)
         rows.append(values)

@@ -34,6 +34,17 @@ from rfmlearn.solvers import SOLVERS
 
 _FLOATS = [np.float64, np.float32]
 
+# Of what is fitted step by step: kernel machines and networks.
+COURSE_CONSTRAINTS = {
+    "tol": [Interval(Real, 0, None, closed="left")],
+    "early_stopping": ["boolean"],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "warm_start": ["boolean"],
+    "device": [str],
+    "random_state": ["random_state"],
+}
+
 
 class BaseModel(CallbackSupportMixin, BaseEstimator):
     """What every estimator does with its rows before it fits them.
@@ -77,6 +88,10 @@ class BaseModel(CallbackSupportMixin, BaseEstimator):
             raise TypeError("Sparse y is not supported; pass y.toarray().")
         _refuse_huge(X)
         return X, y
+
+    def _class_weights(self, y):
+        """Return a weight for each row by its class, or None."""
+        return None
 
     def _row_weights(self, sample_weight, X, y):
         """Return sample weights times class weights, float64."""
@@ -145,13 +160,7 @@ class BaseKernelMachine(
         "solver": [StrOptions({"auto", *SOLVERS})],
         "solver_tol": [Interval(Real, 0, None, closed="neither"), None],
         "memory_budget": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
+        **COURSE_CONSTRAINTS,
     }
 
     @_fit_context(prefer_skip_nested_validation=True)

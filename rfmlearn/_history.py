@@ -19,6 +19,36 @@ FIELDS = [
 ]
 
 
+class Progress:
+    """The best of the scores so far, and for how long they have not improved.
+
+    Parameters
+    ----------
+    tol : float
+        The least gain that counts as progress.
+    patience : int
+        Number of scores without progress that exhausts it.
+    """
+
+    def __init__(self, tol, patience):
+        self.tol, self.patience = tol, patience
+        self._best = self._bar = -np.inf
+        self._since = 0
+
+    def judge(self, score):
+        """Take in a score, the higher the better; return whether it is the best so far."""
+        is_best = score > self._best
+        self._best = score if is_best else self._best
+        gained = score > self._bar + self.tol
+        self._bar, self._since = (score, 0) if gained else (self._bar, self._since + 1)
+        return is_best
+
+    @property
+    def exhausted(self):
+        """Whether there was no progress for too long."""
+        return self._since >= self.patience
+
+
 class History:
     """Measures iterates and keeps the best.
 
@@ -43,7 +73,7 @@ class History:
     """
 
     def __init__(self, targets, weight, alpha, validation, tol, patience):
-        self.weight, self.alpha, self.tol, self.patience = weight, alpha, tol, patience
+        self.weight, self.alpha, self.progress = weight, alpha, Progress(tol, patience)
         self.unit = _mean_square(targets.matrix, weight) or 1.0
         self.validation = None
         if validation is not None:
@@ -51,23 +81,19 @@ class History:
             self.validation = X, (Y - targets.intercept) / targets.scale, weight_val
         self.rows = np.zeros(0, dtype=FIELDS)
         self.best = None
-        self._best_score = self._bar = -np.inf
-        self._since = 0
 
     def add(self, state):
         """Note an iterate."""
         row = self._measure(state)
         self.rows = np.append(self.rows, row)
-        score = row["validation_score"][0]
-        if self.best is None or self.validation is None or score > self._best_score:
-            self.best, self._best_score = state, score
-        progress = score > self._bar + self.tol
-        self._bar, self._since = (score, 0) if progress else (self._bar, self._since + 1)
+        is_best = self.progress.judge(row["validation_score"][0])
+        if self.best is None or self.validation is None or is_best:
+            self.best = state
 
     @property
     def exhausted(self):
         """Whether held-out rows have seen no progress for too long."""
-        return self.validation is not None and self._since >= self.patience
+        return self.validation is not None and self.progress.exhausted
 
     def complaints(self):
         """Yield message and category of what the user should know of the solutions."""

@@ -120,51 +120,6 @@ class ABCMLPRegressor(RegressorTask, BaseABCMLP):
     True
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes=(256, 256),
-        *,
-        activation="relu",
-        parametrization="mup",
-        base_width=64,
-        init_scale=1.0,
-        first_layer_scale=1.0,
-        zero_init_output=False,
-        optimizer="adam",
-        learning_rate=None,
-        momentum=0.0,
-        weight_decay=0.0,
-        batch_size="auto",
-        max_epochs=200,
-        tol=1e-4,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        warm_start=False,
-        device="cpu",
-        random_state=None,
-    ):
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.parametrization = parametrization
-        self.base_width = base_width
-        self.init_scale = init_scale
-        self.first_layer_scale = first_layer_scale
-        self.zero_init_output = zero_init_output
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.warm_start = warm_start
-        self.device = device
-        self.random_state = random_state
-
     def _loss(self):
         return "squared"
 
@@ -321,28 +276,30 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
         device="cpu",
         random_state=None,
     ):
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.parametrization = parametrization
-        self.base_width = base_width
-        self.init_scale = init_scale
-        self.first_layer_scale = first_layer_scale
-        self.zero_init_output = zero_init_output
+        super().__init__(
+            hidden_layer_sizes,
+            activation=activation,
+            parametrization=parametrization,
+            base_width=base_width,
+            init_scale=init_scale,
+            first_layer_scale=first_layer_scale,
+            zero_init_output=zero_init_output,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            batch_size=batch_size,
+            max_epochs=max_epochs,
+            tol=tol,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            warm_start=warm_start,
+            device=device,
+            random_state=random_state,
+        )
         self.loss = loss
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
         self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.device = device
-        self.random_state = random_state
 
     def _loss(self):
         return self.loss

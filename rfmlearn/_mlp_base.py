@@ -3,7 +3,6 @@
 
 import warnings
 from copy import deepcopy
-from functools import partial
 
 import numpy as np
 import torch
@@ -12,8 +11,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn import _backend
-from rfmlearn._base import BaseModel, Integral, Interval, Real, StrOptions, _fit_context
-from rfmlearn.neural._abc import ABC_TABLE, ACTIVATIONS, Scaling, linear_layers, make_network
+from rfmlearn._base import (
+    COURSE_CONSTRAINTS,
+    BaseModel,
+    Integral,
+    Interval,
+    Real,
+    StrOptions,
+    _fit_context,
+)
+from rfmlearn._history import Progress
+from rfmlearn.neural._abc import (
+    ABC_TABLE,
+    ACTIVATIONS,
+    Scaling,
+    linear_layers,
+    make_network,
+    set_weights,
+)
 from rfmlearn.neural._read import sequential
 from rfmlearn.neural._train import (
     LOSSES,
@@ -49,14 +64,53 @@ class BaseABCMLP(BaseModel):
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "max_epochs": [Interval(Integral, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "device": [str],
-        "random_state": ["random_state"],
+        **COURSE_CONSTRAINTS,
     }
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(256, 256),
+        *,
+        activation="relu",
+        parametrization="mup",
+        base_width=64,
+        init_scale=1.0,
+        first_layer_scale=1.0,
+        zero_init_output=False,
+        optimizer="adam",
+        learning_rate=None,
+        momentum=0.0,
+        weight_decay=0.0,
+        batch_size="auto",
+        max_epochs=200,
+        tol=1e-4,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        warm_start=False,
+        device="cpu",
+        random_state=None,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.parametrization = parametrization
+        self.base_width = base_width
+        self.init_scale = init_scale
+        self.first_layer_scale = first_layer_scale
+        self.zero_init_output = zero_init_output
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.device = device
+        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
@@ -166,15 +220,13 @@ class BaseABCMLP(BaseModel):
             if not np.isfinite(value):
                 self._complain_of(value, epoch)
             course.add(epoch, value)
-            stop = heard and task.call_on_fit_task_end(
-                **told, reconstruction_attributes=partial(describe)
-            )
-            if stop or course.exhausted:
+            stop = heard and task.call_on_fit_task_end(**told, reconstruction_attributes=describe)
+            if stop or course.progress.exhausted:
                 break
         if course.diverged():
             self._complain_of(float("nan"), self.max_epochs)
         course.restore_best()
-        context.call_on_fit_task_end(**told, reconstruction_attributes=partial(describe))
+        context.call_on_fit_task_end(**told, reconstruction_attributes=describe)
         if course.worse_than_start():
             warnings.warn(
                 "The training loss is higher than before training. Lower learning_rate, or bring "
@@ -206,13 +258,8 @@ class BaseABCMLP(BaseModel):
                 f"warm_start=True continues from a network of sizes {before}, which does not fit "
                 f"{sizes}. Refit with warm_start=False."
             )
-        layers = linear_layers(network)
-        for i, (layer, W, b) in enumerate(zip(layers, self.coefs_, self.intercepts_)):
-            if i == len(layers) - 1:
-                W, b = W / scale, (b - intercept) / scale
-            with torch.no_grad():
-                layer.weight.copy_(_backend.to_tensor(W).mT)
-                layer.bias.copy_(_backend.to_tensor(b))
+        (*coefs, W), (*intercepts, b) = self.coefs_, self.intercepts_
+        set_weights(network, [*coefs, W / scale], [*intercepts, (b - intercept) / scale])
 
     def to_torch(self):
         """Return the fitted network as a torch module.
@@ -224,7 +271,7 @@ class BaseABCMLP(BaseModel):
             `predict` of a regressor, of `decision_function` of a classifier, as (n, n_outputs).
         """
         check_is_fitted(self, "coefs_")
-        return sequential(self.coefs_, self.intercepts_, ACTIVATIONS[self.activation])
+        return sequential(self.coefs_, self.intercepts_, self.activation)
 
     def initial(self):
         """Return the network before training, as a fitted estimator.
@@ -282,21 +329,16 @@ class _Course:
 
     def __init__(self, network, loss, validation, tol, patience):
         self.network, self.loss, self.validation = network, loss, validation
-        self.tol, self.patience = tol, patience
-        self.rows = []
-        self.best_epoch, self._best, self._bar, self._state = 0, np.inf, np.inf, None
-        self.since = 0
+        self.progress = Progress(tol, patience)
+        self.rows, self.best_epoch, self._state = [], 0, None
         if validation is not None:
             self._judge(0)
 
     def _judge(self, epoch):
         value = float(mean_loss(self.network, *self.validation, self.loss))
-        if value < self._best:
-            self._best, self.best_epoch = value, epoch
+        if self.progress.judge(-value):
+            self.best_epoch = epoch
             self._state = deepcopy(self.network.state_dict())
-        progress = value < self._bar - self.tol
-        self.since = 0 if progress else self.since + 1
-        self._bar = value if progress else self._bar
         return value
 
     def add(self, epoch, train_loss):
@@ -304,10 +346,6 @@ class _Course:
         self.rows.append((epoch, train_loss, value))
         if self.validation is None:
             self.best_epoch = epoch
-
-    @property
-    def exhausted(self):
-        return self.since >= self.patience
 
     def diverged(self):
         return not all(bool(p.isfinite().all()) for p in self.network.parameters())

@@ -232,9 +232,6 @@ class NFMTransformer(
         )
         return self
 
-    def _class_weights(self, y):
-        return None
-
     def _trained(self, X, y, weight, rng):
         """Return the fitted clone of the estimator, or the module itself."""
         if isinstance(self.estimator, torch.nn.Module):

@@ -30,32 +30,37 @@ _REGIMES = {
 
 
 class _Inverse:
-    """``H_t = A^-1 (1 - exp(-rate A))`` for ``A = s K s + alpha I``, rate = inf for ``A^-1``."""
+    """``H_t = A^-1 (1 - exp(-rate A))`` for ``A = s K s + alpha I``, rate None for ``A^-1``.
 
-    def __init__(self, A, rate):
-        self.rate = rate
-        if rate is None:
-            self.L, info = torch.linalg.cholesky_ex(A)
-            if _backend.holds(info != 0):
-                raise np.linalg.LinAlgError(
-                    "The kernel matrix plus alpha is not positive definite to rounding: two rows "
-                    "(nearly) coincide, or the kernel has fewer features than there are rows. "
-                    "Raise alpha."
-                )
-        else:
-            values, self.V = torch.linalg.eigh(A)
-            self.values = values.clamp(min=0)
+    `factors` are the Cholesky factor of A, or its eigenvalues and eigenvectors.
+    """
 
-    def _factors(self, rate):
-        # -> rate where the eigenvalue is 0
-        safe = torch.where(self.values > 0, self.values, torch.ones_like(self.values))
-        return torch.where(self.values > 0, -torch.expm1(-rate * safe) / safe, rate)
+    def __init__(self, rate, factors):
+        self.rate, self.factors = rate, factors
+
+    @classmethod
+    def of(cls, A, rate):
+        if rate is not None:
+            values, V = torch.linalg.eigh(A)
+            return cls(rate, (values.clamp(min=0), V))
+        L, info = torch.linalg.cholesky_ex(A)
+        if _backend.holds(info != 0):
+            raise np.linalg.LinAlgError(
+                "The kernel matrix plus alpha is not positive definite to rounding: two rows "
+                "(nearly) coincide, or the kernel has fewer features than there are rows. "
+                "Raise alpha."
+            )
+        return cls(None, (L,))
 
     def __call__(self, V, times=1):
         """Return ``H V``; with times = 2 at twice the training time."""
         if self.rate is None:
-            return torch.cholesky_solve(V, self.L)
-        return self.V @ (self._factors(times * self.rate)[:, None] * (self.V.mT @ V))
+            return torch.cholesky_solve(V, *self.factors)
+        (values, vectors), rate = self.factors, times * self.rate
+        # -> rate where the eigenvalue is 0
+        safe = torch.where(values > 0, values, torch.ones_like(values))
+        shrunk = torch.where(values > 0, -torch.expm1(-rate * safe) / safe, rate)
+        return vectors @ (shrunk[:, None] * (vectors.mT @ V))
 
 
 class BaseKernelRegime(BaseModel):
@@ -134,27 +139,29 @@ class BaseKernelRegime(BaseModel):
             top = _largest_eigenvalue(A)
             A.diagonal().add_(self.alpha)
             count = weight.sum() * Y.shape[1]
-            inverse = _Inverse(A, self._rate(count))
+            inverse = _Inverse.of(A, self._rate(count))
             R = tensor((Y - mean) / scale)
             coef = s * inverse(s * R)
             evidence = None
             if regime.is_gp and self.training_time is None:
-                evidence = _log_likelihood(inverse.L, s, R, scale)
+                evidence = _log_likelihood(*inverse.factors, s, R)
         own = self._task_attributes(target)
         self.kernel_ = kernel
         self.X_train_, self.y_train_ = np.array(X), np.array(y)
         flat = target.flat(y)
         self.alpha_ = _backend.to_numpy(coef)[:, 0] if flat else _backend.to_numpy(coef)
-        if inverse.rate is None:
-            self.L_ = _backend.to_numpy(inverse.L)
+        self._flow = inverse.rate, tuple(_backend.to_numpy(F) for F in inverse.factors)
         self.max_learning_rate_ = 2 * float(count) / top if top > 0 else np.inf
-        self._count, self._sqrt_weight = float(count), np.sqrt(weight)
+        self._sqrt_weight = np.sqrt(weight)
         self._mean, self._scale, self._flat = mean, scale, flat
         self._total_weight = float(weight.sum())
-        if evidence is not None:
-            self.log_marginal_likelihood_value_ = evidence
-        elif hasattr(self, "log_marginal_likelihood_value_"):
-            del self.log_marginal_likelihood_value_
+        optional = {"log_marginal_likelihood_value_": evidence, "L_": None}
+        if inverse.rate is None:
+            (optional["L_"],) = self._flow[1]
+        for name, value in optional.items():
+            vars(self).pop(name, None)  # of an earlier fit
+            if value is not None:
+                setattr(self, name, value)
         for name, value in own.items():
             setattr(self, name, value)
         return self
@@ -213,9 +220,8 @@ class BaseKernelRegime(BaseModel):
         tensor, rows = self._placed()
         regime, at = _REGIMES[self.regime], Rows.of(tensor(self._check(X)))
         prior, s = self._kernel(regime.prior), tensor(self._sqrt_weight)[:, None]
-        A = s * self.kernel_.gram(rows) * s.mT
-        A.diagonal().add_(self.alpha)
-        inverse = _Inverse(A, self._rate(self._count))
+        rate, factors = self._flow
+        inverse = _Inverse(rate, tuple(map(tensor, factors)))
         cross = self.kernel_.matrix(at, rows)
         start = prior.diagonal(at) if diagonal else prior.gram(at)
         if regime.is_gp:
@@ -241,7 +247,7 @@ def _largest_eigenvalue(A):
     return float(eigsh(A, k=1, v0=start, return_eigenvectors=False)[0])
 
 
-def _log_likelihood(L, s, R, scale):
+def _log_likelihood(L, s, R):
     """Return the log marginal likelihood of the targets, summed over outputs.
 
     In units of the normalised targets, as scikit-learn's `GaussianProcessRegressor`.

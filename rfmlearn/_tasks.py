@@ -15,9 +15,6 @@ class RegressorTask(RegressorMixin):
     _target = RegressionTarget
     _target_checks = {"multi_output": True, "y_numeric": True}
 
-    def _class_weights(self, y):
-        return None
-
     def _task_attributes(self, target):
         return {}
 

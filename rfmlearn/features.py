@@ -107,7 +107,7 @@ def agop(gradients, X=None, *, sample_weight=None, center_gradients=False, diag=
                 "gradients must have shape (n, d) or (n, c, d) with n > 0; "
                 f"got {tuple(gradients.shape)}."
             )
-        weight = _row_weights(sample_weight, G)
+        weight = row_weights(sample_weight, G)
         moments.add(G, weight)
         return _backend.in_kind_of(moments.result(center_gradients), gradients)
     if not hasattr(gradients, "input_gradients"):
@@ -120,14 +120,14 @@ def agop(gradients, X=None, *, sample_weight=None, center_gradients=False, diag=
     first = _backend.to_tensor(gradients.input_gradients(X[:1]))
     if not first.numel():
         raise ValueError("X has no rows.")
-    weight = _row_weights(sample_weight, first, n=len(X))
+    weight = row_weights(sample_weight, first, n=len(X))
     for block in _backend.blocks(len(X), first.nbytes, first.device):
         G = _backend.to_tensor(gradients.input_gradients(X[block]))
         moments.add(G, None if weight is None else weight[block])
     return _backend.to_numpy(moments.result(center_gradients))
 
 
-def _row_weights(sample_weight, G, n=None):
+def row_weights(sample_weight, G, n=None):
     """Return the weights as a tensor like G, or None; refuse a wrong number of them."""
     if sample_weight is None:
         return None

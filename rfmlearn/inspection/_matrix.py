@@ -10,8 +10,6 @@ from rfmlearn.inspection._axes import COLOURS, axes
 
 def _feature_matrix(estimator, layer):
     """Return the feature matrix of a fitted estimator of this package."""
-    if hasattr(estimator, "steps"):
-        estimator = estimator[-1]
     if hasattr(estimator, "feature_matrix_"):
         return estimator.feature_matrix_
     if hasattr(estimator, "feature_matrices_"):
@@ -53,13 +51,15 @@ class _MatrixDisplay:
         TypeError
             If the estimator has no feature matrix.
         """
-        M = _feature_matrix(estimator, layer)
         if hasattr(estimator, "steps"):
             estimator = estimator[-1]
-        names = getattr(estimator, "feature_names_in_", None)
-        if names is not None and len(names) == len(M):
-            options.setdefault("feature_names", names)
-        return cls(M, **options).plot(ax)
+        M = _feature_matrix(estimator, layer)
+        return cls(M, **{**cls._named(estimator, M), **options}).plot(ax)
+
+    @classmethod
+    def _named(cls, estimator, M):
+        """Return the options that the names of the features make."""
+        return {}
 
 
 class FeatureMatrixDisplay(_MatrixDisplay):
@@ -110,6 +110,11 @@ class FeatureMatrixDisplay(_MatrixDisplay):
         self.image_shape = image_shape
         self.n_eigenvectors = n_eigenvectors
         self.feature_names = feature_names
+
+    @classmethod
+    def _named(cls, estimator, M):
+        names = getattr(estimator, "feature_names_in_", None)
+        return {} if names is None or len(names) != len(M) else {"feature_names": names}
 
     def plot(self, ax=None):
         """Draw.
@@ -223,8 +228,6 @@ class FeatureSpectrumDisplay(_MatrixDisplay):
     ----------
     feature_matrix : ndarray of shape (d, d) or (d,)
         The matrix, or its diagonal.
-    feature_names : sequence of str, default=None
-        Not drawn; taken so that all displays of a matrix are made alike.
 
     Attributes
     ----------
@@ -242,9 +245,8 @@ class FeatureSpectrumDisplay(_MatrixDisplay):
     'share of the trace'
     """
 
-    def __init__(self, feature_matrix, *, feature_names=None):
+    def __init__(self, feature_matrix):
         self.feature_matrix = np.asarray(feature_matrix)
-        self.feature_names = feature_names
 
     def plot(self, ax=None):
         """Draw.

@@ -15,6 +15,16 @@ import torch
 DUALS = {}
 
 
+def _determinant(p, q, k):
+    """Return ``p q - k^2``, never negative."""
+    return (p * q - k * k).clamp(min=0)
+
+
+def _waves(p, q, k):
+    """Return the means of ``cos(a - b) / 2`` and ``cos(a + b) / 2``."""
+    return (k - (p + q) / 2).exp() / 2, (-k - (p + q) / 2).exp() / 2
+
+
 @dataclass(frozen=True)
 class Homogeneous:
     """Slope `left` for negative, `right` for positive numbers: relu and its relatives.
@@ -89,7 +99,7 @@ class Smooth(ABC):
         return self.dual(p, p, p)[0]
 
     def partials(self, p, q, k):
-        """Return both duals and their derivatives.
+        """Return the dual of the derivative, and how both duals change.
 
         Parameters
         ----------
@@ -98,7 +108,7 @@ class Smooth(ABC):
 
         Returns
         -------
-        E, Edot, E_p, Edot_k, Edot_p : tensor
+        Edot, E_p, Edot_k, Edot_p : tensor
             Of the shape that p, q and k broadcast to.
         """
         shape = torch.broadcast_shapes(p.shape, q.shape, k.shape)
@@ -109,7 +119,7 @@ class Smooth(ABC):
             options = {"retain_graph": True, "materialize_grads": True}
             (E_p,) = torch.autograd.grad(E.sum(), p, **options)
             Edot_k, Edot_p = torch.autograd.grad(Edot.sum(), (k, p), **options)
-        return E.detach(), Edot.detach(), E_p, Edot_k, Edot_p
+        return Edot.detach(), E_p, Edot_k, Edot_p
 
     def diagonal_slope(self, p):
         """Return the derivative of `diagonal`.
@@ -135,7 +145,7 @@ class Erf(Smooth):
     def dual(self, p, q, k):
         """Return the duals (see `Smooth`)."""
         # (1 + 2p)(1 + 2q) - 4 k^2 without the difference of its large terms
-        S = (1 + 2 * (p + q) + 4 * (p * q - k * k).clamp(min=0)).sqrt()
+        S = (1 + 2 * (p + q) + 4 * _determinant(p, q, k)).sqrt()
         return (2 / pi) * torch.atan2(2 * k, S), (4 / pi) / S
 
 
@@ -144,8 +154,8 @@ class Sin(Smooth):
 
     def dual(self, p, q, k):
         """Return the duals (see `Smooth`)."""
-        near, far = (k - (p + q) / 2).exp(), (-k - (p + q) / 2).exp()
-        return (near - far) / 2, (near + far) / 2
+        near, far = _waves(p, q, k)
+        return near - far, near + far
 
 
 class Cos(Smooth):
@@ -153,8 +163,8 @@ class Cos(Smooth):
 
     def dual(self, p, q, k):
         """Return the duals (see `Smooth`)."""
-        near, far = (k - (p + q) / 2).exp(), (-k - (p + q) / 2).exp()
-        return (near + far) / 2, (near - far) / 2
+        near, far = _waves(p, q, k)
+        return near + far, near - far
 
 
 @dataclass(frozen=True)
@@ -183,7 +193,7 @@ class Gelu(Smooth):
     def dual(self, p, q, k):
         """Return the duals (see `Smooth`)."""
         P = (1 + p) * (1 + q)
-        S = (1 + p + q + (p * q - k * k).clamp(min=0)).sqrt()
+        S = (1 + p + q + _determinant(p, q, k)).sqrt()
         A = torch.atan2(k, S)
         E = k / 4 + ((k * k + p * q * S * S) / (P * S) + k * A) / (2 * pi)
         inner = (1 / (S * S) + (1 - p * q) / P + 1) * k / S
@@ -195,7 +205,7 @@ class Gaussian(Smooth):
 
     def dual(self, p, q, k):
         """Return the duals (see `Smooth`)."""
-        S = (1 + 2 * (p + q) + 4 * (p * q - k * k).clamp(min=0)).sqrt()
+        S = (1 + 2 * (p + q) + 4 * _determinant(p, q, k)).sqrt()
         return 1 / S, 4 * k / S**3
 
 

@@ -163,8 +163,7 @@ class _Covariances:
         return self.k
 
     def partials(self):
-        _, Edot, E_p, Edot_k, Edot_p = self.act.partials(self.p, self.q, self.k)
-        return Edot, E_p, Edot_k, Edot_p, self.act.diagonal_slope(self.p)
+        return *self.act.partials(self.p, self.q, self.k), self.act.diagonal_slope(self.p)
 
     def advance(self, w, b):
         E, Edot = self.act.dual(self.p, self.q, self.k)

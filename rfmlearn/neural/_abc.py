@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from rfmlearn import _backend
+
 __all__ = ["ABC_TABLE", "Exponents"]
 
 
@@ -90,8 +92,6 @@ def make_network(sizes, activation, dtype, device):
     for fan_in, fan_out in pairwise(sizes):
         # skip_init: the default initialisation would draw from the global generator
         linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, dtype=dtype, device=device)
-        if fan_out > fan_in:  # BLAS makes the gradient up to twice as fast with long rows
-            linear.weight = nn.Parameter(linear.weight.detach().mT.contiguous().mT)
         layers += [linear, ACTIVATIONS[activation]()]
     return nn.Sequential(*layers[:-1])
 
@@ -99,6 +99,14 @@ def make_network(sizes, activation, dtype, device):
 def linear_layers(network):
     """Return the linear layers of a network from `make_network`, in order."""
     return [layer for layer in network if isinstance(layer, nn.Linear)]
+
+
+def set_weights(network, coefs, intercepts):
+    """Copy weights (fan_in, fan_out) and biases (fan_out,), NumPy, into the linear layers."""
+    for layer, W, b in zip(linear_layers(network), coefs, intercepts):
+        with torch.no_grad():
+            layer.weight.copy_(_backend.to_tensor(W).mT)
+            layer.bias.copy_(_backend.to_tensor(b))
 
 
 class Scaling:

@@ -48,26 +48,30 @@ class Call:
         self.at_input = n_in * (n_out + n_in) < n_out * n_out
         self.second, self.first, self.positions = 0.0, {}, 0
 
-    def _gradients(self, delta):
-        """Return gradients (rows and positions, units) on the side where they are summed."""
+    def _flat(self, delta):
+        """Return gradients at z as (rows and positions, units)."""
         if isinstance(self.layer, nn.Conv2d):
             delta = delta.movedim(-3, -1)
         delta = delta.reshape(-1, delta.shape[-1])
         if delta.dtype.itemsize < 4:  # sums over rows are too long for half precision
             delta = delta.float()
+        return delta
+
+    def _summed_at(self, delta):
+        """Return gradients at z on the side where outer products are summed."""
         return delta @ self.W.to(delta) if self.at_input else delta
 
     def add(self, delta):
         """Add the second moment of one output's gradients at z."""
-        G = self._gradients(delta)
+        G = self._summed_at(self._flat(delta))
         self.second = self.second + G.mT @ G
 
     def add_first(self, delta, output):
         """Add the sum of an output's gradients at z, and count them."""
-        G = self._gradients(delta)
-        self.first[output] = self.first.get(output, 0.0) + G.sum(0)
+        delta = self._flat(delta)
+        self.first[output] = self.first.get(output, 0.0) + self._summed_at(delta.sum(0))
         if output == 0:
-            self.positions += len(G)
+            self.positions += len(delta)
 
     def agop(self, total_weight, n_rows):
         """Return the AGOP, centred if first moments were added."""

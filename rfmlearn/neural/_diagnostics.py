@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from rfmlearn import _backend
-from rfmlearn.neural._read import read_network
 
 
 @dataclass(frozen=True)
@@ -168,8 +167,7 @@ def _scan(measure, estimator, X, y, widths, n_seeds, n_jobs, random_state):
 
 def _measured(measure, estimator, X, y, sizes, seed):
     net = clone(estimator).set_params(hidden_layer_sizes=sizes, random_state=seed).fit(X, y)
-    trained, _ = read_network(net)
-    initial, _ = read_network(net.initial())
+    trained, initial = net.to_torch(), net.initial().to_torch()
     rows = _backend.to_tensor(np.asarray(X)[:500], dtype=trained[0].weight.dtype)
     return measure(_activations(initial, rows), _activations(trained, rows))
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from rfmlearn import _backend
-from rfmlearn.features import alignment, matrix_power
+from rfmlearn.features import alignment, matrix_power, row_weights
 from rfmlearn.neural._capture import capture, inputs_of, weight_matrix
 from rfmlearn.neural._read import read_network
 
@@ -172,13 +172,7 @@ def layer_features(
             "state_dict before training."
         )
     X, place = _as_input(X, module)
-    weight = None
-    if sample_weight is not None:
-        weight = _backend.to_tensor(np.asarray(sample_weight, dtype=np.float64), "cpu")
-        if weight.shape != (len(X),) or (weight < 0).any() or weight.sum() <= 0:
-            raise ValueError(
-                f"sample_weight must hold {len(X)} weights, none negative and not all 0."
-            )
+    weight = row_weights(sample_weight, torch.empty(0, dtype=torch.float64), n=len(X))
     calls = capture(
         module, place, X, weight, output, agop_outputs, center_gradients, random_state, batch_size
     )

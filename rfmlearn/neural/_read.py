@@ -6,8 +6,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from rfmlearn import _backend
+from rfmlearn.neural._abc import make_network, set_weights
 
-_ACTIVATIONS = {"identity": nn.Identity, "logistic": nn.Sigmoid, "tanh": nn.Tanh, "relu": nn.ReLU}
+# scikit-learn's name for it, and ours
+_LOGISTIC = {"logistic": "sigmoid"}
 
 
 def read_network(model):
@@ -44,7 +46,9 @@ def read_network(model):
         return module, init
     if hasattr(model, "hidden_layer_sizes"):
         check_is_fitted(model, "coefs_")
-        return sequential(model.coefs_, model.intercepts_, _ACTIVATIONS[model.activation]), None
+        return sequential(
+            model.coefs_, model.intercepts_, _LOGISTIC.get(model.activation, model.activation)
+        ), None
     if hasattr(model, "initialize") and hasattr(model, "module"):  # skorch
         check_is_fitted(model, "module_")
         return model.module_, None
@@ -64,20 +68,16 @@ def sequential(coefs, intercepts, activation):
         Weights, as scikit-learn has them.
     intercepts : list of ndarray of shape (fan_out,)
         Biases.
-    activation : callable
-        Makes an activation.
+    activation : str
+        Key of `ACTIVATIONS`.
 
     Returns
     -------
     nn.Sequential
-        With copies of the weights.
+        On the CPU, with copies of the weights.
     """
-    layers = []
-    for W, b in zip(coefs, intercepts):
-        dtype = _backend.to_tensor(W).dtype
-        linear = nn.utils.skip_init(nn.Linear, *W.shape, dtype=dtype)
-        with torch.no_grad():
-            linear.weight.copy_(_backend.to_tensor(W).mT)
-            linear.bias.copy_(_backend.to_tensor(b))
-        layers += [linear, activation()]
-    return nn.Sequential(*layers[:-1])
+    sizes = [len(coefs[0]), *map(len, intercepts)]
+    dtype = _backend.to_tensor(coefs[0]).dtype
+    network = make_network(sizes, activation, dtype, torch.device("cpu"))
+    set_weights(network, coefs, intercepts)
+    return network

@@ -105,6 +105,9 @@ class Backpropagation:
         self.activations = [*list(network)[1::2], nn.Identity()]
         self.buffers = []  # of each layer: z, h where that is not made in place, the gradient
         for layer, activation in zip(self.linear, self.activations):
+            if layer.out_features > layer.in_features:
+                # BLAS makes the gradient up to twice as fast with long rows
+                layer.weight.data = _backend.by_columns(layer.weight.data)
             new = partial(layer.weight.new_empty, batch_size, layer.out_features)
             self.buffers.append(
                 (new(), new() if type(activation) not in _IN_PLACE else None, new())
@@ -181,12 +184,8 @@ def epochs(network, X, Y, weight, *, loss, optimizer, batch_size, seed):
 
 
 def mean_loss(network, X, Y, weight, loss):
-    """Return the weighted mean loss of given rows, block by block."""
-    total = 0.0
-    with torch.no_grad():
-        for block in _backend.blocks(len(X), row_bytes(network, X), X.device, min_rows=256):
-            total = total + (loss.values(network(X[block]), Y[block]) * weight[block]).sum()
-    return total / weight.sum()
+    """Return the weighted mean loss of given rows."""
+    return (loss.values(predict(network, X), Y) * weight).sum() / weight.sum()
 
 
 def predict(network, X):
