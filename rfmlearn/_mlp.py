@@ -20,7 +20,9 @@ class ABCMLPRegressor(RegressorTask, BaseABCMLP):
     Parameters
     ----------
     hidden_layer_sizes : int or sequence of int, default=(256, 256)
-        Widths of the hidden layers; () is a linear model.
+        Widths of the hidden layers; () is a linear model. ``float("inf")``, one layer with
+        ``activation="identity"``, "mup" and "sgd", is the exact limit of infinite width
+        (`rfmlearn.neural.InfiniteLinearNetwork`).
     activation : {"relu", "tanh", "gelu", "silu", "sigmoid", "identity"}, default="relu"
         Between the layers.
     parametrization : {"mup", "standard", "ntk", "mean_field"}, default="mup"
@@ -136,7 +138,9 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
     Parameters
     ----------
     hidden_layer_sizes : int or sequence of int, default=(256, 256)
-        Widths of the hidden layers; () is a linear model.
+        Widths of the hidden layers; () is a linear model. ``float("inf")``, one layer with
+        ``activation="identity"``, "mup" and "sgd", is the exact limit of infinite width
+        (`rfmlearn.neural.InfiniteLinearNetwork`).
     activation : {"relu", "tanh", "gelu", "silu", "sigmoid", "identity"}, default="relu"
         Between the layers.
     parametrization : {"mup", "standard", "ntk", "mean_field"}, default="mup"

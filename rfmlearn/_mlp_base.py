@@ -5,7 +5,6 @@ import warnings
 from copy import deepcopy
 
 import numpy as np
-import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +15,7 @@ from rfmlearn._base import (
     BaseModel,
     Integral,
     Interval,
+    Options,
     Real,
     StrOptions,
     _fit_context,
@@ -25,19 +25,21 @@ from rfmlearn.neural._abc import (
     ABC_TABLE,
     ACTIVATIONS,
     Scaling,
-    linear_layers,
+    gain,
     make_network,
     set_weights,
+    weights_of,
 )
+from rfmlearn.neural._limit import LimitScaling
 from rfmlearn.neural._read import sequential
 from rfmlearn.neural._train import (
     LOSSES,
     epochs,
+    input_gradients,
     make_optimizer,
     mean_loss,
     predict,
     resolve_batch_size,
-    row_bytes,
 )
 
 _RATES = {"adam": 1e-3, "sgd": 0.05}
@@ -51,7 +53,11 @@ class BaseABCMLP(BaseModel):
     """
 
     _parameter_constraints = {
-        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": [
+            "array-like",
+            Interval(Integral, 1, None, closed="left"),
+            Options(Real, {np.inf}),
+        ],
         "activation": [StrOptions(set(ACTIVATIONS))],
         "parametrization": [StrOptions({name for name, _ in ABC_TABLE})],
         "base_width": [Interval(Integral, 1, None, closed="left")],
@@ -151,23 +157,17 @@ class BaseABCMLP(BaseModel):
         )
         Y, intercept, scale = self._centred(target.encode(y), weight)
         flat = bool(target.flat(y))
-        sizes = [X.shape[1], *self._widths(), Y.shape[1]]
         rate = _RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
-        scaling = Scaling(self.parametrization, self.optimizer, sizes, self.base_width)
+        scaling = self._scaling(X.shape[1], Y.shape[1])
+        sizes = scaling.sizes
         network = make_network(sizes, self.activation, _backend.to_tensor(X[:0]).dtype, device)
         if self.warm_start and hasattr(self, "coefs_"):
             self._load(network, sizes, intercept, scale)
             start = self.init_coefs_, self.init_intercepts_
         else:
-            scaling.initialize(
-                network,
-                self.activation,
-                self.init_scale,
-                self.init_scale * self.first_layer_scale,
-                self.zero_init_output,
-                seed=int(rng.randint(2**31)),
-            )
-            start = _arrays(network, intercept, scale)
+            factors = self._initial_factors(len(sizes) - 1)
+            scaling.initialize(network, factors, seed=int(rng.randint(2**31)))
+            start = weights_of(network, intercept, scale)
         groups = scaling.parameter_groups(network, rate, self.weight_decay)
 
         def tensors(X, Y, weight):
@@ -196,7 +196,7 @@ class BaseABCMLP(BaseModel):
         }
 
         def describe():
-            coefs, intercepts = _arrays(network, intercept, scale)
+            coefs, intercepts = weights_of(network, intercept, scale)
             fitted = {"coefs_": coefs, "intercepts_": intercepts, **course.attributes()}
             return {**fitted, **own}
 
@@ -242,13 +242,32 @@ class BaseABCMLP(BaseModel):
             f"{self.learning_rate or _RATES[self.optimizer]}."
         )
 
-    def _widths(self):
+    def _scaling(self, n_features, n_outputs):
+        """Return the parametrisation at the widths of this network, or its limit."""
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
+        if sizes.shape == (1,) and sizes[0] == np.inf:
+            kind = self.activation, self.parametrization, self.optimizer
+            if kind != ("identity", "mup", "sgd"):
+                raise ValueError(
+                    "A layer of infinite width has a closed form with activation='identity', "
+                    "parametrization='mup' and optimizer='sgd' only; got {!r}, {!r} and "
+                    "{!r}.".format(*kind)
+                )
+            return LimitScaling(n_features, n_outputs, self.base_width)
         if sizes.ndim != 1 or (sizes.size and (sizes.dtype.kind not in "iu" or sizes.min() < 1)):
             raise ValueError(
-                f"hidden_layer_sizes={self.hidden_layer_sizes!r} must hold positive whole numbers."
+                f"hidden_layer_sizes={self.hidden_layer_sizes!r} must hold positive whole numbers, "
+                "or be one layer of infinite width."
             )
-        return sizes.tolist()
+        sizes = [n_features, *sizes.tolist(), n_outputs]
+        return Scaling(self.parametrization, self.optimizer, sizes, self.base_width)
+
+    def _initial_factors(self, n_layers):
+        """Return the factor of the standard deviation of each layer's initial weights."""
+        factors = [self.init_scale * gain(self.activation)] * (n_layers - 1)
+        factors.append(0.0 if self.zero_init_output else self.init_scale)
+        factors[0] *= self.first_layer_scale
+        return factors
 
     def _load(self, network, sizes, intercept, scale):
         """Continue from the weights of the previous fit."""
@@ -314,14 +333,7 @@ class BaseABCMLP(BaseModel):
         ndarray of shape (n_samples, n_outputs, n_features)
             In units of y (or of the decision function) per unit of each feature.
         """
-        network, X = self._on_device(X)
-        G = X.new_empty(len(X), self.n_outputs_, X.shape[1])
-        for block in _backend.blocks(len(X), row_bytes(network, X), X.device, min_rows=256):
-            x = X[block].clone().requires_grad_()
-            F = network(x).sum(0)
-            for k, total in enumerate(F):
-                G[block, k] = torch.autograd.grad(total, x, retain_graph=k + 1 < len(F))[0]
-        return _backend.to_numpy(G)
+        return _backend.to_numpy(input_gradients(*self._on_device(X)))
 
 
 class _Course:
@@ -361,14 +373,3 @@ class _Course:
     def attributes(self):
         history = np.array(self.rows, dtype=_FIELDS)
         return {"history_": history, "n_iter_": len(self.rows), "best_iter_": self.best_epoch}
-
-
-def _arrays(network, intercept, scale):
-    """Return weights (fan_in, fan_out) and biases as NumPy, the outputs in units of y."""
-    layers = linear_layers(network)
-    coefs = [_backend.to_numpy(layer.weight).T.copy() for layer in layers]
-    intercepts = [_backend.to_numpy(layer.bias).copy() for layer in layers]
-    dtype = coefs[-1].dtype
-    coefs[-1] = (coefs[-1] * scale).astype(dtype)
-    intercepts[-1] = (intercepts[-1] * scale + intercept).astype(dtype)
-    return coefs, intercepts

@@ -5,9 +5,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rfmlearn import _backend
 from rfmlearn._base import StrOptions
-from rfmlearn._regime_base import BaseKernelRegime
+from rfmlearn._regime_base import REGIMES, BaseKernelRegime
 from rfmlearn._tasks import ClassifierTask, RegressorTask
 
 
@@ -19,35 +18,44 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
 
     Parameters
     ----------
-    regime : {"ntk", "nngp", "ntk_gp"}, default="ntk"
+    regime : {"ntk", "nngp", "ntk_gp", "mup"}, default="ntk"
         "ntk": all layers are trained; the mean is kernel regression with the neural tangent
         kernel, the covariance that of the ensemble. It is the spread over initialisations, not
         a Bayesian posterior. "nngp": only the last layer is trained, or, at infinite time, the
         Bayesian posterior of the network. "ntk_gp": the Gaussian process whose kernel is the NTK.
+        "mup": networks in the maximal update parametrisation, which learn features at any width,
+        trained by gradient descent. With one hidden layer and ``activation="identity"`` this is
+        the exact limit of infinite width (`rfmlearn.neural.InfiniteLinearNetwork`). Elsewhere
+        no closed form exists, and a network of the given `width` is trained.
     depth : int, default=2
         Hidden layers.
     activation : str or dual, default="relu"
-        As in `rfmlearn.kernels.NNGP`.
+        As in `rfmlearn.kernels.NNGP`; with "mup" one of `ABCMLPRegressor`.
     weight_std : float or sequence of float, default=None
         Weight scale of all layers, or of each of the ``depth + 1``; None keeps the size of a
         signal.
     bias_std : float or sequence of float, default=0.1
-        Bias scale.
-    alpha : float, default=0.1
+        Bias scale. With "mup" biases start at 0, and it acts on their learning rate.
+    alpha : float or sequence of float, default=0.1
         Added to the diagonal of the kernel matrix, absolute as in `GaussianProcessRegressor`:
         the variance of the noise. The diagonal of the NTK grows with depth, so that the same
-        alpha means less in deeper networks.
+        alpha means less in deeper networks. Of several the one with the least leave-one-out
+        error is taken (closed form, one eigendecomposition; infinite time). With "mup"
+        ``alpha / 2`` times the squared weights is added to half the squared error.
     training_time : float, default=None
-        Time of the gradient flow; None is infinity.
+        Time of the gradient flow; None is infinity. With "mup" the number of gradient steps;
+        None is 1000.
     learning_rate : float, default=1.0
-        Multiplies the time.
+        Multiplies the time. With "mup" the size of a step, in the same units.
+    width : int, default=256
+        Of the hidden layers of a network that has no closed form.
     normalize_y : bool, default=False
         Centre and scale the targets, as in `GaussianProcessRegressor`; without it the prior mean
         is 0.
     device : str, default="cpu"
         "cpu", "cuda", "cuda:1", "mps", or "auto" for the best there is. What is fitted is NumPy.
     random_state : int, RandomState instance or None, default=None
-        For `sample_y`.
+        For `sample_y`, and for the initial weights of a network of finite width.
 
     Attributes
     ----------
@@ -60,10 +68,22 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
     L_ : ndarray of shape (n_samples, n_samples)
         Cholesky factor of the kernel matrix plus `alpha`, weights applied, where
         `training_time` is None.
+    best_alpha_ : float
+        The alpha of the fit.
+    loo_errors_ : ndarray of shape (n_alphas,)
+        Mean squared leave-one-out error, in units of the normalised targets, for each of
+        several `alpha`. A row of weight k is left out whole.
     max_learning_rate_ : float
         Above it gradient descent with unit steps on the mean squared error diverges.
     log_marginal_likelihood_value_ : float
         Of the training targets; for "nngp" and "ntk_gp" at infinite time.
+    coefs_, intercepts_, init_coefs_, init_intercepts_ : list of ndarray
+        With "mup" and only there, as in `ABCMLPRegressor`: the trained network and the initial
+        one.
+    loss_curve_ : ndarray of shape (n_steps,)
+        With "mup": mean squared error before each step, in units of the normalised targets.
+    width_ : float
+        With "mup": `width`, or infinity.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -73,6 +93,7 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
     --------
     KernelRegimeClassifier : The same for classes.
     RFMRegressor : With ``kernel="ntk"`` learns features too, which no kernel regime does.
+    ABCMLPRegressor : Finite networks in all parametrisations, by mini-batches, with early stopping.
 
     Notes
     -----
@@ -102,7 +123,6 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
     _parameter_constraints = {
         **BaseKernelRegime._parameter_constraints,
         "normalize_y": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -116,6 +136,7 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
         alpha=0.1,
         training_time=None,
         learning_rate=1.0,
+        width=256,
         normalize_y=False,
         device="cpu",
         random_state=None,
@@ -128,6 +149,7 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
         self.alpha = alpha
         self.training_time = training_time
         self.learning_rate = learning_rate
+        self.width = width
         self.normalize_y = normalize_y
         self.device = device
         self.random_state = random_state
@@ -160,14 +182,16 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
         ------
         RuntimeError
             If both are asked for.
+        ValueError
+            If a spread is asked for of one network of finite width.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be asked for.")
         mean = self._scores(X)
         if not (return_std or return_cov):
             return mean
-        spread = _backend.to_numpy(self._covariance(X, diagonal=return_std))
-        unit = self._scale.astype(spread.dtype)
+        spread = REGIMES[self.regime].covariance(self, self._check(X), diagonal=return_std)
+        unit = self._unit[1].astype(spread.dtype)
         if return_std:
             spread = np.sqrt(spread.clip(min=0))[:, None] * unit
             return mean, spread[:, 0] if self._flat else spread
@@ -211,9 +235,9 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
         Raises
         ------
         AttributeError
-            For "ntk", whose ensemble is no posterior, and at a finite training time.
+            For "ntk" and "mup", whose ensembles are no posterior, and at a finite training time.
         """
-        check_is_fitted(self, "alpha_")
+        check_is_fitted(self)
         if not hasattr(self, "log_marginal_likelihood_value_"):
             raise AttributeError(
                 "Only regime='nngp' and 'ntk_gp' with training_time=None have a marginal "
@@ -230,27 +254,33 @@ class KernelRegimeClassifier(ClassifierTask, BaseKernelRegime):
 
     Parameters
     ----------
-    regime : {"ntk", "nngp", "ntk_gp"}, default="ntk"
+    regime : {"ntk", "nngp", "ntk_gp", "mup"}, default="ntk"
         As in `KernelRegimeRegressor`. The prediction of "ntk_gp" is that of "ntk".
     depth : int, default=2
         Hidden layers.
     activation : str or dual, default="relu"
-        As in `rfmlearn.kernels.NNGP`.
+        As in `rfmlearn.kernels.NNGP`; with "mup" one of `ABCMLPClassifier`.
     weight_std : float or sequence of float, default=None
         Weight scale of all layers, or of each of the ``depth + 1``; None keeps the size of a
         signal.
     bias_std : float or sequence of float, default=0.1
-        Bias scale.
-    alpha : float, default=1.0
-        Added to the diagonal of the kernel matrix.
+        Bias scale. With "mup" biases start at 0, and it acts on their learning rate.
+    alpha : float or sequence of float, default=1.0
+        Added to the diagonal of the kernel matrix. Of several the one with the least squared
+        leave-one-out error is taken. With "mup" the weight of a penalty.
     training_time : float, default=None
-        Time of the gradient flow; None is infinity.
+        Time of the gradient flow; None is infinity. With "mup" the number of gradient steps;
+        None is 1000.
     learning_rate : float, default=1.0
-        Multiplies the time.
+        Multiplies the time. With "mup" the size of a step, in the same units.
+    width : int, default=256
+        Of the hidden layers of a network that has no closed form.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights.
     device : str, default="cpu"
         "cpu", "cuda", "cuda:1", "mps", or "auto" for the best there is. What is fitted is NumPy.
+    random_state : int, RandomState instance or None, default=None
+        For the initial weights of a network of finite width.
 
     Attributes
     ----------
@@ -265,8 +295,18 @@ class KernelRegimeClassifier(ClassifierTask, BaseKernelRegime):
     L_ : ndarray of shape (n_samples, n_samples)
         Cholesky factor of the kernel matrix plus `alpha`, weights applied, where
         `training_time` is None.
+    best_alpha_ : float
+        The alpha of the fit.
+    loo_errors_ : ndarray of shape (n_alphas,)
+        Mean squared leave-one-out error for each of several `alpha`.
     max_learning_rate_ : float
         Above it gradient descent with unit steps on the mean squared error diverges.
+    coefs_, intercepts_, init_coefs_, init_intercepts_ : list of ndarray
+        With "mup" and only there, as in `ABCMLPClassifier`.
+    loss_curve_ : ndarray of shape (n_steps,)
+        With "mup": mean squared error before each step.
+    width_ : float
+        With "mup": `width`, or infinity.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -303,8 +343,10 @@ class KernelRegimeClassifier(ClassifierTask, BaseKernelRegime):
         alpha=1.0,
         training_time=None,
         learning_rate=1.0,
+        width=256,
         class_weight=None,
         device="cpu",
+        random_state=None,
     ):
         self.regime = regime
         self.depth = depth
@@ -314,5 +356,7 @@ class KernelRegimeClassifier(ClassifierTask, BaseKernelRegime):
         self.alpha = alpha
         self.training_time = training_time
         self.learning_rate = learning_rate
+        self.width = width
         self.class_weight = class_weight
         self.device = device
+        self.random_state = random_state

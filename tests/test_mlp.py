@@ -25,7 +25,7 @@ from rfmlearn.neural import (
     feature_movement,
     layer_features,
 )
-from rfmlearn.neural._abc import ACTIVATIONS, Scaling, linear_layers, make_network
+from rfmlearn.neural._abc import ACTIVATIONS, Scaling, gain, linear_layers, make_network
 from rfmlearn.neural._train import LOSSES, Backpropagation, make_optimizer
 
 f64 = torch.float64
@@ -41,7 +41,7 @@ def data(n=60, d=4, seed=0):
 def network(sizes, activation="tanh", seed=0, parametrization="standard", optimizer="sgd"):
     net = make_network(sizes, activation, f64, CPU)
     scaling = Scaling(parametrization, optimizer, sizes, 256)
-    scaling.initialize(net, activation, 1.0, 1.0, False, seed)
+    scaling.initialize(net, [gain(activation)] * (len(sizes) - 2) + [1.0], seed)
     return net
 
 

@@ -171,6 +171,38 @@ def test_weights_are_repetitions(regime, time):
         assert_allclose(a, b, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("regime", ["ntk", "nngp", "ntk_gp"])
+def test_several_alphas_are_judged_by_leaving_rows_out(regime):
+    X, y = data(25)
+    Y, alphas = np.c_[y, np.cos(X[:, 0])], [1e-2, 1e-1, 1.0]
+    w = np.random.default_rng(0).uniform(0.3, 2, 25)
+    w[3] = 0.0  # left out altogether
+    model = KernelRegimeRegressor(regime, alpha=alphas).fit(X, Y, sample_weight=w)
+    expected, rows = [], np.arange(25)
+    for alpha in alphas:
+        one, error = KernelRegimeRegressor(regime, alpha=alpha), 0.0
+        for i in np.flatnonzero(w):
+            kept = rows != i
+            one.fit(X[kept], Y[kept], sample_weight=w[kept])
+            error += w[i] * np.square(one.predict(X[[i]]) - Y[i]).mean()
+        expected.append(error / w.sum())
+    assert_allclose(model.loo_errors_, expected, rtol=1e-8)
+    best = alphas[np.argmin(expected)]
+    assert model.best_alpha_ == best
+    alone = KernelRegimeRegressor(regime, alpha=best).fit(X, Y, sample_weight=w)
+    assert_array_equal(model.predict(X), alone.predict(X))
+    assert_allclose(model.max_learning_rate_, alone.max_learning_rate_, rtol=1e-9)
+    assert not hasattr(alone, "loo_errors_")
+    # without a ridge a matrix that rounding leaves singular is no candidate
+    twice = KernelRegimeRegressor(regime, alpha=[0.0, 0.1]).fit(np.r_[X, X], np.r_[Y, Y])
+    assert twice.best_alpha_ == 0.1
+    for refused in ([], [-1.0, 1.0], [[1.0]]):
+        with pytest.raises(ValueError, match="must be a number >= 0, or a sequence"):
+            KernelRegimeRegressor(regime, alpha=refused).fit(X, Y)
+    with pytest.raises(ValueError, match="compared at infinite time only"):
+        KernelRegimeRegressor(regime, alpha=alphas, training_time=1.0).fit(X, Y)
+
+
 def test_draws_have_the_ensembles_moments():
     X, y = data(10)
     Q = data(3, seed=1)[0]

@@ -5,12 +5,14 @@ from rfmlearn.neural._abc import ABC_TABLE, Exponents
 from rfmlearn.neural._diagnostics import WidthScan, coordinate_check, feature_movement
 from rfmlearn.neural._dichotomy import Regime, classify_parametrization
 from rfmlearn.neural._layers import LayerFeatures, layer_features
+from rfmlearn.neural._limit import InfiniteLinearNetwork
 from rfmlearn.neural._monitor import AlignmentMonitor
 
 __all__ = [
     "ABC_TABLE",
     "AlignmentMonitor",
     "Exponents",
+    "InfiniteLinearNetwork",
     "LayerFeatures",
     "Regime",
     "WidthScan",

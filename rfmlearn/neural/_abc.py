@@ -71,6 +71,11 @@ ACTIVATIONS = {
 _GAIN = {"relu": 2.0**0.5, "gelu": 2.0**0.5, "silu": 2.0**0.5}
 
 
+def gain(activation):
+    """Return the weight scale that keeps the size of the signal through an activation."""
+    return _GAIN.get(activation, 1.0)
+
+
 def make_network(sizes, activation, dtype, device):
     """Return an `nn.Sequential` of linear layers and activations with undefined weights.
 
@@ -107,6 +112,17 @@ def set_weights(network, coefs, intercepts):
         with torch.no_grad():
             layer.weight.copy_(_backend.to_tensor(W).mT)
             layer.bias.copy_(_backend.to_tensor(b))
+
+
+def weights_of(network, intercept=0.0, scale=1.0):
+    """Return weights (fan_in, fan_out) and biases as NumPy, the outputs in units of y."""
+    layers = linear_layers(network)
+    coefs = [_backend.to_numpy(layer.weight).T.copy() for layer in layers]
+    intercepts = [_backend.to_numpy(layer.bias).copy() for layer in layers]
+    dtype = coefs[-1].dtype
+    coefs[-1] = (coefs[-1] * scale).astype(dtype)
+    intercepts[-1] = (intercepts[-1] * scale + intercept).astype(dtype)
+    return coefs, intercepts
 
 
 class Scaling:
@@ -151,33 +167,26 @@ class Scaling:
         self.biases = [(rows["input"], size / base_width) for size in sizes[1:-1]]
         self.biases.append((Exponents(0, 0, 0), 1.0))
 
-    def initialize(self, network, activation, scale, first_scale, zero_output, seed):
+    def initialize(self, network, factors, seed):
         """Draw the weights W, normal, and set the biases to 0.
 
         Parameters
         ----------
         network : nn.Sequential
             As `make_network` returns it; changed in place.
-        activation : str
-            Key of `ACTIVATIONS`.
-        scale, first_scale : float
-            Factors of the standard deviation, of all weights and of the input weights.
-        zero_output : bool
-            Whether the output weights start at 0.
+        factors : sequence of float
+            Of the standard deviation of each layer.
         seed : int
             Of a generator of their own, on the CPU: the same weights on every device.
         """
         generator = torch.Generator().manual_seed(seed)
         layers = linear_layers(network)
-        for i, (layer, row, n) in enumerate(zip(layers, self.weights, self.n)):
-            last = i == len(layers) - 1
-            gain = 1.0 if last else _GAIN.get(activation, 1.0)
+        for i, (layer, row, n, factor) in enumerate(zip(layers, self.weights, self.n, factors)):
             finite = self.sizes[0] if i == 0 else self.base_width
-            std = gain * finite**-0.5 * n ** -(row.a + row.b)
-            std *= first_scale if i == 0 else scale
+            std = factor * finite**-0.5 * n ** -(row.a + row.b)
             drawn = torch.randn(layer.weight.shape, generator=generator, dtype=torch.float64)
             with torch.no_grad():
-                layer.weight.copy_(drawn * (0.0 if last and zero_output else std))
+                layer.weight.copy_(drawn * std)
                 layer.bias.zero_()
 
     def parameter_groups(self, network, learning_rate, weight_decay, epsilon=1e-8):

@@ -198,6 +198,19 @@ def predict(network, X):
     return torch.cat(parts)
 
 
+def input_gradients(network, X):
+    """Return the gradients (n, c, d) of the outputs at the rows of X, block by block."""
+    G = None
+    for block in _backend.blocks(len(X), row_bytes(network, X), X.device, min_rows=256):
+        x = X[block].clone().requires_grad_()
+        F = network(x).sum(0)
+        if G is None:
+            G = X.new_empty(len(X), len(F), X.shape[1])
+        for k, total in enumerate(F):
+            G[block, k] = torch.autograd.grad(total, x, retain_graph=k + 1 < len(F))[0]
+    return G
+
+
 def row_bytes(network, X):
     """Return about the bytes of one row's activations."""
     return sum(p.shape[0] for p in network.parameters()) * X.element_size()
