@@ -11,7 +11,7 @@ from rfmlearn import _backend
 from rfmlearn._base import BaseModel, Integral, Interval, Real, StrOptions, _fit_context
 from rfmlearn._regime_kernels import KernelRegime
 from rfmlearn._regime_networks import FeatureLearningRegime
-from rfmlearn.kernels import DUALS, NNGP, NTK, Homogeneous, Smooth
+from rfmlearn.kernels import DUALS, NNGP, NTK, Homogeneous, Sign, Smooth
 from rfmlearn.neural._abc import ACTIVATIONS
 from rfmlearn.neural._read import sequential
 
@@ -40,7 +40,7 @@ class BaseKernelRegime(BaseModel):
     _parameter_constraints = {
         "regime": [StrOptions(set(REGIMES))],
         "depth": [Interval(Integral, 0, None, closed="left")],
-        "activation": [StrOptions({*DUALS, *ACTIVATIONS}), Homogeneous, Smooth],
+        "activation": [StrOptions({*DUALS, *ACTIVATIONS}), Homogeneous, Sign, Smooth],
         "weight_std": [Interval(Real, 0, None, closed="neither"), "array-like", None],
         "bias_std": [Interval(Real, 0, None, closed="left"), "array-like"],
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],

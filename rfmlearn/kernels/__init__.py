@@ -2,7 +2,7 @@
 """Kernels: functions of pairs of rows, with their gradients."""
 
 from rfmlearn.kernels._base import KERNELS, Kernel, RadialKernel, Rows, register, resolve_kernel
-from rfmlearn.kernels._duals import DUALS, Homogeneous, Monomial, Rbf, Smooth
+from rfmlearn.kernels._duals import DUALS, Homogeneous, Monomial, Polynomial, Rbf, Sign, Smooth
 from rfmlearn.kernels._infinite_width import NNGP, NTK
 from rfmlearn.kernels._product import ProductLaplace
 from rfmlearn.kernels._radial import Gaussian, Laplace, PowerExponential
@@ -17,11 +17,13 @@ __all__ = [
     "Kernel",
     "Laplace",
     "Monomial",
+    "Polynomial",
     "PowerExponential",
     "ProductLaplace",
     "RadialKernel",
     "Rbf",
     "Rows",
+    "Sign",
     "Smooth",
     "register",
     "resolve_kernel",

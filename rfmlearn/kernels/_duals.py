@@ -220,6 +220,61 @@ class SigmoidLike(Smooth):
         return (1 + E) / 4, Edot / (4 * self.scale)
 
 
+class Exp(Smooth):
+    """The exponential."""
+
+    def dual(self, p, q, k):
+        """Return the duals (see `Smooth`)."""
+        E = ((p + q) / 2 + k).exp()
+        return E, E
+
+
+class Gabor(Smooth):
+    """The wave packet ``exp(-a^2) sin a``."""
+
+    def dual(self, p, q, k):
+        """Return the duals (see `Smooth`)."""
+        det = _determinant(p, q, k)
+        D, s = 1 + 2 * (p + q) + 4 * det, p + q + 4 * det
+        envelope = (-s / (2 * D)).exp() / D.sqrt()
+        E = envelope * (k / D).sinh()
+        slope = (1 / D + 8 * (k / D) ** 2) * envelope * (k / D).cosh()
+        return E, slope + 4 * k / D * (2 - s / D) * E
+
+
+@dataclass(frozen=True)
+class Polynomial(Smooth):
+    """The polynomial ``coefs[0] + coefs[1] a + coefs[2] a^2 ...``.
+
+    Parameters
+    ----------
+    coefs : tuple of float
+        From the constant up.
+    """
+
+    coefs: tuple = (0.0, 1.0)
+
+    def dual(self, p, q, k):
+        """Return the duals (see `Smooth`), by Isserlis' theorem."""
+        slope = [i * c for i, c in enumerate(self.coefs)][1:]
+        return _moments(self.coefs, p, q, k), _moments(slope, p, q, k)
+
+
+def _moments(coefs, p, q, k):
+    """Return ``E[f(a) f(b)]`` of a polynomial f."""
+    total = 0 * (p + q + k)
+    for i, left in enumerate(coefs):
+        for j, right in enumerate(coefs):
+            if left * right == 0:
+                continue
+            for m in range(i % 2, min(i, j) + 1, 2) if (i - j) % 2 == 0 else ():
+                own, other = (i - m) // 2, (j - m) // 2  # pairs within a, within b; m across
+                ways = factorial(i) * factorial(j) / (factorial(m) * 2 ** (own + other))
+                ways /= factorial(own) * factorial(other)
+                total = total + left * right * ways * p**own * q**other * k**m
+    return total
+
+
 @dataclass(frozen=True)
 class Monomial(Smooth):
     """The power ``a^degree``.
@@ -233,17 +288,50 @@ class Monomial(Smooth):
     degree: int = 2
 
     def dual(self, p, q, k):
-        """Return the duals (see `Smooth`), by Isserlis' theorem."""
+        """Return the duals (see `Smooth`)."""
+        return Polynomial((0.0,) * self.degree + (1.0,)).dual(p, q, k)
 
-        def moment(m):
-            terms = 0.0
-            for j in range(m % 2, m + 1, 2):
-                pairs = (m - j) // 2
-                count = factorial(m) ** 2 / (factorial(pairs) ** 2 * factorial(j) * 4**pairs)
-                terms = terms + count * (p * q) ** pairs * k**j
-            return terms
 
-        return moment(self.degree), self.degree**2 * moment(self.degree - 1) + 0 * k
+class RectifiedSquare(Smooth):
+    """The square of relu: the arc-cosine kernel of order 2 (Cho and Saul 2009).
+
+    Its derivatives are written out: those of an angle are not finite where two rows coincide.
+    """
+
+    @staticmethod
+    def _moments(p, q, k):
+        """Return the means of the products of squared relus, of relus, and of steps."""
+        S, root = _determinant(p, q, k).sqrt(), (p * q).sqrt()
+        back = pi - torch.atan2(S, k)
+        two = (3 * S * k + back * (root * root + 2 * k * k)) / (2 * pi)
+        return two, (S + back * k) / (2 * pi), back / (2 * pi)
+
+    def dual(self, p, q, k):
+        """Return the duals (see `Smooth`)."""
+        two, one, _ = self._moments(p, q, k)
+        return two, 4 * one
+
+    def diagonal(self, p):
+        """Return ``E[phi(a)^2]`` (see `Smooth`)."""
+        return 1.5 * p * p
+
+    def partials(self, p, q, k):
+        """Return the derivatives (see `Smooth`); those by p from homogeneity in one argument."""
+        two, one, zero = self._moments(p, q, k)
+        twice = 2 * torch.where(p > 0, p, torch.ones_like(p))
+        Edot, Edot_k = 4 * one, 4 * zero
+        return Edot, (2 * two - k * Edot) / twice, Edot_k, (Edot - k * Edot_k) / twice
+
+    def diagonal_slope(self, p):
+        """Return the derivative of `diagonal` (see `Smooth`)."""
+        return 3 * p
+
+
+@dataclass(frozen=True)
+class Sign:
+    """The sign. Its derivative is 0 almost everywhere: only the last layer can be trained."""
+
+    weight_std = 1.0
 
 
 DUALS.update(
@@ -258,6 +346,10 @@ DUALS.update(
     gelu=Gelu(),
     gaussian=Gaussian(),
     sigmoid_like=SigmoidLike(),
+    exp=Exp(),
+    gabor=Gabor(),
+    sign=Sign(),
+    relu_squared=RectifiedSquare(),
     monomial2=Monomial(2),
     monomial3=Monomial(3),
 )

@@ -13,13 +13,14 @@ rows.
 """
 
 from dataclasses import dataclass
+from math import pi
 from typing import ClassVar
 
 import torch
 
 from rfmlearn import _backend
 from rfmlearn.kernels._base import Kernel, Rows, _pairs, register, squared_distances
-from rfmlearn.kernels._duals import DUALS, Homogeneous, Smooth
+from rfmlearn.kernels._duals import DUALS, Homogeneous, Sign, Smooth
 
 # Below this ``1 + cos`` an angle is near pi, and its own chord is needed.
 _ANTIPODAL = 1e-3
@@ -44,7 +45,7 @@ class _InfiniteWidth(Kernel):
     """What both kernels share; a subclass says which of K and T it is."""
 
     depth: int = 2
-    activation: str | Homogeneous | Smooth = "relu"
+    activation: str | Homogeneous | Sign | Smooth = "relu"
     weight_std: float | tuple | None = None
     bias_std: float | tuple = 0.1
 
@@ -95,6 +96,8 @@ class _InfiniteWidth(Kernel):
         for wl, bl in zip(w[1:], b[1:]):
             if isinstance(act, Homogeneous):
                 E, Edot = act.c * p, act.c
+            elif isinstance(act, Sign):
+                E, Edot = (p > 0).to(p), 0.0
             else:
                 E, Edot = act.dual(p, p, p)
             p = wl * E + bl
@@ -127,8 +130,9 @@ class _InfiniteWidth(Kernel):
         d = A.values.shape[1]
         p = (w[0] / d * A.sq_norms + b[0])[:, None]
         q = (w[0] / d * B.sq_norms + b[0])[None]
-        if isinstance(act, Homogeneous):
-            state = _Angles(act, A, B, own, (w[0] / d) ** 0.5, b[0], p, q)
+        if isinstance(act, Homogeneous | Sign):
+            kind = _Angles if isinstance(act, Homogeneous) else _SignAngles
+            state = kind(act, A, B, own, (w[0] / d) ** 0.5, b[0], p, q)
         else:
             state = _Covariances(act, A, B, w[0] / d, b[0], p, q)
         K = T = state.covariance()
@@ -138,10 +142,10 @@ class _InfiniteWidth(Kernel):
             p_p = torch.ones_like(p)
         for wl, bl in zip(w[1:], b[1:]):
             if slopes:
-                Edot, E_p, Edot_k, Edot_p, E_d = state.partials()
+                E_k, E_p, Edot, Edot_k, Edot_p, E_d = state.partials()
                 T_k = wl * (Edot_k * k_k * T + Edot * T_k)
                 T_p = wl * ((Edot_k * k_p + Edot_p * p_p) * T + Edot * T_p)
-                k_k, k_p = wl * Edot * k_k, wl * (Edot * k_p + E_p * p_p)
+                k_k, k_p = wl * E_k * k_k, wl * (E_k * k_p + E_p * p_p)
                 T_k, T_p, p_p = T_k + k_k, T_p + k_p, wl * E_d * p_p
             Edot = state.advance(wl, bl)
             K = state.covariance()
@@ -163,7 +167,8 @@ class _Covariances:
         return self.k
 
     def partials(self):
-        return *self.act.partials(self.p, self.q, self.k), self.act.diagonal_slope(self.p)
+        Edot, E_p, Edot_k, Edot_p = self.act.partials(self.p, self.q, self.k)
+        return Edot, E_p, Edot, Edot_k, Edot_p, self.act.diagonal_slope(self.p)
 
     def advance(self, w, b):
         E, Edot = self.act.dual(self.p, self.q, self.k)
@@ -216,13 +221,17 @@ class _Angles:
     def partials(self):
         self._measure()
         f = self.act.kappa * self.act.c
+        S, kink, p = self._kink(f)
+        E_d = self.act.c * torch.ones_like(self.p)
+        return self.Edot, f * S / (2 * p), self.Edot, kink, -kink * self.k / (2 * p), E_d
+
+    def _kink(self, factor):
+        """Return ``sqrt(p q - k^2)``, factor / it or 0 where rows coincide, and p or 1."""
         S = self.root * self.sin
         # equal rows may differ by rounding beyond the first layer; their kink counts as 0
         apart = self.sin > 100 * torch.finfo(S.dtype).eps
-        kink = torch.where(apart & (S > 0), f / S, torch.zeros_like(S))
-        p = torch.where(self.p > 0, self.p, torch.ones_like(self.p))
-        E_d = self.act.c * torch.ones_like(self.p)
-        return self.Edot, f * S / (2 * p), kink, -kink * self.k / (2 * p), E_d
+        kink = torch.where(apart & (S > 0), factor / S, torch.zeros_like(S))
+        return S, kink, torch.where(self.p > 0, self.p, torch.ones_like(self.p))
 
     def advance(self, w, b):
         self._measure()
@@ -241,6 +250,29 @@ class _Angles:
         self.back = 2 - self.v
         self.measured = False
         return Edot
+
+
+class _SignAngles(_Angles):
+    """The same for the sign, whose dual is ``1 - 2 th / pi``."""
+
+    def partials(self):
+        self.sin = (self.v * self.back).sqrt()
+        _, kink, p = self._kink(2 / pi)
+        zero = torch.zeros_like(self.k)
+        return kink, -kink * self.k / (2 * p), zero, zero, zero, torch.zeros_like(self.p)
+
+    def advance(self, w, b):
+        pole = torch.minimum(self.v, self.back).clamp_(min=0).div_(2).sqrt_().asin_().mul_(4 / pi)
+        lost = torch.where(self.v <= 1, pole, 2 - pole)
+        # a row of zeros has no sign
+        alive = ((self.p > 0) & (self.q > 0)).to(lost)
+        self.k = w * alive * torch.where(self.v <= 1, 1 - pole, pole - 1) + b
+        self.p, self.q = (w * (x > 0).to(x) + b for x in (self.p, self.q))
+        self.root = self.p.sqrt() * self.q.sqrt()
+        gap = torch.where(alive > 0, w * lost, self.root - b)
+        self.v = (gap / self.root.clamp(min=_tiny(gap))).clamp_(min=0, max=2)
+        self.back = 2 - self.v
+        return torch.zeros_like(lost)
 
 
 def _one_plus_cos(X, Z):
@@ -295,8 +327,9 @@ class NNGP(_InfiniteWidth):
         Hidden layers; 0 is the linear kernel.
     activation : str or dual, default="relu"
         "relu", "leaky_relu" (slope 0.01; another is ``Homogeneous(slope, 1.0)``), "abs",
-        "identity", "erf", "sin", "cos", "rbf", "gelu", "gaussian", "sigmoid_like", "monomial2",
-        "monomial3"; or a dual of your own.
+        "identity", "erf", "sin", "cos", "rbf", "gelu", "gaussian", "sigmoid_like", "exp", "gabor",
+        "sign", "relu_squared", "monomial2", "monomial3"; or a dual of your own: `Polynomial`,
+        `Monomial`, `Rbf`, a subclass of `Smooth`.
     weight_std : float or tuple of float, default=None
         Weight scale w, of all layers or of each of the ``depth + 1`` dense ones. None keeps the
         size of a signal: sqrt(2) for relu and gelu, 1 for bounded activations.
