@@ -99,6 +99,7 @@ class Predictor:
     def _blocks(self, n, row_bytes=1, max_rows=None):
         """Yield slices of n rows, as many as a square tile has or fewer."""
         edge = _backend.tile_edge(self.coef.dtype, self.coef.device)
+        edge = max(int(edge * self.kernel.tile_share), 1)
         max_rows = edge if max_rows is None else min(edge, max_rows)
         return _backend.blocks(n, row_bytes, self.coef.device, max_rows=max_rows)
 

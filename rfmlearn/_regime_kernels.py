@@ -52,9 +52,9 @@ class KernelRegime(NamedTuple):
             )
         advice = "Pass X as float32 to halve it, or take RFMRegressor(NTK(), max_iter=0)."
         with _backend.memory_guard(n, 4 * n * n * item, device, advice=advice):
-            K = kernel.gram(Rows.of(tensor(X)))
+            A = kernel.gram(Rows.of(tensor(X)))
             s, R = tensor(np.sqrt(weight))[:, None], tensor(R)
-            A = s * K * s.mT
+            A.mul_(s).mul_(s.mT)
             count = weight.sum() * R.shape[1]
             rate = None
             if model.training_time is not None:
@@ -166,13 +166,13 @@ def _cholesky(A):
 
 def _largest_eigenvalue(A):
     """Return the largest eigenvalue of a positive semi-definite matrix."""
-    A = _backend.to_numpy(A).astype(np.float64)
+    A = _backend.to_numpy(A)
     if len(A) < 3:
         return float(np.linalg.eigvalsh(A)[-1])
     if not A.any():
         return 0.0
     # a direction that no structure of the data is orthogonal to, as ones are to centred rows
-    start = np.random.default_rng(0).standard_normal(len(A))
+    start = np.random.default_rng(0).standard_normal(len(A)).astype(A.dtype)
     return float(eigsh(A, k=1, v0=start, return_eigenvectors=False)[0])
 
 

@@ -132,12 +132,14 @@ class Kernel(ABC):
     Subclasses give `matrix` and `gradients`. `translation_invariant` says that the kernel
     depends on differences only, so that the data may be centred first, which saves digits;
     `centred` that it sees the origin, which is to be the mean of the training rows;
-    `rotation_invariant` that it does not see the axes.
+    `rotation_invariant` that it does not see the axes. `tile_share` is the edge of its tiles in
+    units of the usual one: less than 1 where many intermediate results are to stay in the cache.
     """
 
     translation_invariant = False
     centred = False
     rotation_invariant = True
+    tile_share = 1.0
 
     def spread(self, variance):
         """Return the length that an adaptive bandwidth is measured in.
@@ -216,7 +218,7 @@ class Kernel(ABC):
         device = rows.values.device
         K = rows.values.new_empty((n, n)) if out is None else out
         # half the edge: a tile, its transpose and what is written to stay in the cache
-        edge = max(_backend.tile_edge(K.dtype, device) // 2, 1)
+        edge = max(int(_backend.tile_edge(K.dtype, device) * self.tile_share / 2), 1)
         tiles = list(_backend.blocks(n, 1, device, max_rows=edge))
         for k, i in enumerate(tiles):
             for j in tiles[:k]:
