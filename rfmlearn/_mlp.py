@@ -42,6 +42,8 @@ class ABCMLPRegressor(RegressorTask, BaseABCMLP):
         that were learned, not those that were drawn.
     zero_init_output : bool, default=False
         Start the output weights at 0, and so the outputs.
+    fit_intercept : bool, default=True
+        Whether the biases of all layers are trained. Without, they stay 0.
     optimizer : {"adam", "sgd"}, default="adam"
         AdamW, or gradient descent with `momentum`.
     learning_rate : float, default=None
@@ -160,6 +162,8 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
         that were learned, not those that were drawn.
     zero_init_output : bool, default=False
         Start the output weights at 0, and so the outputs.
+    fit_intercept : bool, default=True
+        Whether the biases of all layers are trained. Without, they stay 0.
     loss : {"cross_entropy", "squared"}, default="cross_entropy"
         "squared" is half the squared error to -1 and 1, or of more classes to one-hot
         vectors.
@@ -264,6 +268,7 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
         init_scale=1.0,
         first_layer_scale=1.0,
         zero_init_output=False,
+        fit_intercept=True,
         loss="cross_entropy",
         optimizer="adam",
         learning_rate=None,
@@ -288,6 +293,7 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
             init_scale=init_scale,
             first_layer_scale=first_layer_scale,
             zero_init_output=zero_init_output,
+            fit_intercept=fit_intercept,
             optimizer=optimizer,
             learning_rate=learning_rate,
             momentum=momentum,

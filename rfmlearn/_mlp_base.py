@@ -64,6 +64,7 @@ class BaseABCMLP(BaseModel):
         "init_scale": [Interval(Real, 0, None, closed="left")],
         "first_layer_scale": [Interval(Real, 0, None, closed="left")],
         "zero_init_output": ["boolean"],
+        "fit_intercept": ["boolean"],
         "optimizer": [StrOptions(set(_RATES))],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "momentum": [Interval(Real, 0, 1, closed="left")],
@@ -83,6 +84,7 @@ class BaseABCMLP(BaseModel):
         init_scale=1.0,
         first_layer_scale=1.0,
         zero_init_output=False,
+        fit_intercept=True,
         optimizer="adam",
         learning_rate=None,
         momentum=0.0,
@@ -104,6 +106,7 @@ class BaseABCMLP(BaseModel):
         self.init_scale = init_scale
         self.first_layer_scale = first_layer_scale
         self.zero_init_output = zero_init_output
+        self.fit_intercept = fit_intercept
         self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.momentum = momentum
@@ -169,6 +172,9 @@ class BaseABCMLP(BaseModel):
             scaling.initialize(network, factors, seed=int(rng.randint(2**31)))
             start = weights_of(network, intercept, scale)
         groups = scaling.parameter_groups(network, rate, self.weight_decay)
+        if not self.fit_intercept:
+            for group in groups[1::2]:
+                group["lr"] = 0.0
 
         def tensors(X, Y, weight):
             return tuple(_backend.to_tensor(np.asarray(a, X.dtype), device) for a in (X, Y, weight))

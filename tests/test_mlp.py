@@ -431,3 +431,15 @@ def test_small_first_layers_learn_the_ansatz(load):
         found = layer_features(net, X)[0].alignments
         assert found["pearson with agop^1/2"] > 0.93
         assert found["pearson with initial nfm"] < 0.5
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_biases_that_are_not_trained_stay_zero(optimizer):
+    X, y = data()
+    options = {"optimizer": optimizer, "max_epochs": 20, "random_state": 0}
+    model = ABCMLPClassifier((8, 8), fit_intercept=False, momentum=0.5, **options).fit(X, y > 0)
+    assert not any(b.any() for b in model.intercepts_)
+    # relu without biases is homogeneous
+    assert_allclose(model.decision_function(3 * X), 3 * model.decision_function(X), rtol=1e-10)
+    flat = ABCMLPRegressor((8,), fit_intercept=False, **options).fit(X, y)
+    assert_allclose(flat.predict(0 * X), y.mean())  # targets are centred inside

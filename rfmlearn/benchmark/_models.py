@@ -42,6 +42,11 @@ MODELS = {
         lambda seed: RFMClassifierCV(max_iter=0, random_state=seed),
         lambda seed: RFMRegressorCV(max_iter=0, random_state=seed),
     ),
+    "ntk": (
+        None,
+        lambda seed: _rivals.NTKClassifier(),
+        lambda seed: _rivals.NTKRegressor(),
+    ),
     "svm": (
         None,
         lambda seed: _rivals.SVMClassifier(),

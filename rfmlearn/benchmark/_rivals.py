@@ -2,6 +2,7 @@
 """The competitors that need more than one line: searches, and xRFM in scikit-learn's manners."""
 
 import warnings
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -18,6 +19,8 @@ from sklearn.model_selection import (
 from sklearn.preprocessing import LabelEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.utils.metaestimators import available_if
+
+from rfmlearn import KernelRegimeClassifier, KernelRegimeRegressor
 
 # Beyond this many rows every second value and three folds: 90 fits instead of 495.
 _MANY_ROWS = 1000
@@ -70,6 +73,40 @@ class SVMRegressor(RegressorMixin, BaseEstimator):
 
     def predict(self, X):
         return self.search_.predict(X)
+
+
+class _NTK(BaseEstimator):
+    """The neural tangent kernel of depth 1 to 5, depth and ridge by leave-one-out error."""
+
+    def fit(self, X, y):
+        found = [
+            self._kind(depth=depth, alpha=np.logspace(-4, 2, 13)).fit(X, y) for depth in range(1, 6)
+        ]
+        self.model_ = min(found, key=lambda model: model.loo_errors_.min())
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+
+class NTKClassifier(ClassifierMixin, _NTK):
+    """See `_NTK`."""
+
+    _kind = KernelRegimeClassifier
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
+class NTKRegressor(RegressorMixin, _NTK):
+    """See `_NTK`."""
+
+    _kind = partial(KernelRegimeRegressor, normalize_y=True)
 
 
 class _XRFM(BaseEstimator):
