@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 _HOME = {
     "ABCMLPClassifier": "rfmlearn._mlp",
     "ABCMLPRegressor": "rfmlearn._mlp",
+    "ConvRFMClassifier": "rfmlearn._conv",
+    "ConvRFMRegressor": "rfmlearn._conv",
     "KernelRegimeClassifier": "rfmlearn._regimes",
     "KernelRegimeRegressor": "rfmlearn._regimes",
     "NFMTransformer": "rfmlearn._nfm",

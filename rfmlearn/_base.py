@@ -201,11 +201,11 @@ class BaseKernelMachine(
             definite kernel this does not happen.
         """
         device = _backend.resolve_device(self.device)
-        kernel = resolve_kernel(self.kernel)
         rng = check_random_state(self.random_state)
         X, y, weight, target, validation = self._rows_to_fit(
             X, y, sample_weight, X_val, y_val, sample_weight_val, rng
         )
+        kernel = self._resolve_kernel(X.shape[1])
         path = Path.of(
             self,
             rng,
@@ -219,7 +219,9 @@ class BaseKernelMachine(
         rows = Rowset(X, y, target.encode(y), weight)
         _, _, need = path.plan(*rows.Y.shape, X.dtype.itemsize)
         with _backend.memory_guard(len(X), need, device, self.memory_budget):
-            targets, shift, expansion, states = path.start(rows, self._starting_metric(X))
+            targets, shift, expansion, states = path.start(
+                rows, self._starting_metric(kernel.metric_size(X.shape[1]))
+            )
             # a copy: the fitted model must not change when the caller's array does
             X_fit = np.array(X[expansion], order="C")
             own = {"_kernel": kernel, "_shift": shift, "_total_weight": float(weight.sum())}
@@ -263,7 +265,8 @@ class BaseKernelMachine(
     def _attributes(self, state, history, X, targets, flat):
         """Return the fitted attributes of one iterate, all NumPy or plain."""
         predictor = state.predictor
-        M = _backend.to_numpy(state.metric.dense(X.shape[1], self.diag))
+        size = predictor.kernel.metric_size(X.shape[1])
+        M = _backend.to_numpy(state.metric.dense(size, self.diag))
         importances = M if M.ndim == 1 else M.diagonal()
         coef = _backend.to_numpy(predictor.coef) * X.dtype.type(targets.scale)
         return {
@@ -279,11 +282,15 @@ class BaseKernelMachine(
             "_metric_root": None if predictor.root is None else _backend.to_numpy(predictor.root),
         }
 
-    def _starting_metric(self, X):
-        """Return the metric of the previous fit under warm_start, else None."""
+    def _resolve_kernel(self, n_features):
+        """Return the kernel of rows of so many features."""
+        return resolve_kernel(self.kernel)
+
+    def _starting_metric(self, d):
+        """Return the metric (d, d) of the previous fit under warm_start, else None."""
         if not (self.warm_start and hasattr(self, "feature_matrix_")):
             return None
-        M, d = self.feature_matrix_, X.shape[1]
+        M = self.feature_matrix_
         if M.shape != ((d,) if self.diag else (d, d)):
             raise ValueError(
                 f"warm_start=True continues from a feature_matrix_ of shape {M.shape}, which "

@@ -93,7 +93,7 @@ class Predictor:
     @classmethod
     def of(cls, kernel, X, coef, root, bandwidth, shift=None):
         """Return the predictor of training rows X of shape (n, d) in their own units."""
-        rows = Rows.of(X if shift is None else X - shift, root, bandwidth)
+        rows = kernel.rows(X if shift is None else X - shift, root, bandwidth)
         return cls(kernel, rows, coef, root, bandwidth, shift)
 
     def _blocks(self, n, row_bytes=1, max_rows=None):
@@ -105,12 +105,13 @@ class Predictor:
 
     def _row_bytes(self, n_outputs):
         """Return the bytes of the gradients at one row."""
-        return n_outputs * self.rows.values.shape[1] * self.coef.element_size()
+        return n_outputs * self.rows.values[0].numel() * self.coef.element_size()
 
     def _queries(self, X):
         """Return a block of further rows, an array or a tensor, in the metric."""
         X = _backend.to_tensor(X, self.coef.device, self.coef.dtype)
-        return Rows.of(X if self.shift is None else X - self.shift, self.root, self.bandwidth)
+        X = X if self.shift is None else X - self.shift
+        return self.kernel.rows(X, self.root, self.bandwidth)
 
     def scores(self, X):
         """Return f at the rows of X, shape (m, c), tile by tile."""
@@ -126,7 +127,7 @@ class Predictor:
         out = self.coef.new_empty((len(X), self.coef.shape[1], X.shape[1]))
         for block in self._blocks(len(X), self._row_bytes(self.coef.shape[1])):
             G = self.kernel.gradients(self._queries(X[block]), self.rows, self.coef)
-            out[block] = self._chain(G)
+            out[block] = self.kernel.fold(self._chain(G))
         return out
 
     def _chain(self, G):

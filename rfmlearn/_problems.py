@@ -11,7 +11,6 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn._predictor import Predictor
-from rfmlearn.kernels import Rows
 from rfmlearn.kernels._lazy import LazyGram
 from rfmlearn.solvers import KernelSystem
 from rfmlearn.solvers._centers import CenterSystem
@@ -74,7 +73,7 @@ class AllRows(Problem):
     def enter(self, metric, bandwidth, adaptive):
         """Form the system in a metric."""
         self.root = self._root(metric)
-        rows = Rows.of(self.X, self.root)
+        rows = self.kernel.rows(self.X, self.root)
         variance = _variance(rows.values, self.weight) if adaptive else None
         self.length = self._length(bandwidth, variance)
         self.rows = rows.divided_by(self.length)
@@ -149,7 +148,7 @@ class OnCenters(Problem):
         """Form the system in a metric."""
         self.root = self._root(metric)
         self.length = self._length(bandwidth, self._variance() if adaptive else None)
-        self.rows = Rows.of(self.centers, self.root, self.length)
+        self.rows = self.kernel.rows(self.centers, self.root, self.length)
         self._system = CenterSystem(
             self.kernel.gram(self.rows),
             self._stripes,
@@ -183,11 +182,13 @@ class OnCenters(Problem):
 
     def rows_at(self, own):
         """Return rows in the metric; which of them are centres is left to the distance."""
-        return Rows.of(self._moved(own), self.root, self.length), None
+        return self.kernel.rows(self._moved(own), self.root, self.length), None
 
 
 def _variance(Z, weight):
-    """Return the weighted variance of each column."""
+    """Return the weighted variance of each column; of patches its mean over positions."""
     share = Z.new_ones(len(Z)) if weight is None else weight
     share = share / share.sum()
-    return share @ (Z - share @ Z).square()
+    flat = Z.flatten(1)
+    variance = share @ (flat - share @ flat).square()
+    return variance.reshape(-1, Z.shape[-1]).mean(0)

@@ -11,7 +11,7 @@ from math import pi
 import torch
 
 from rfmlearn import _backend
-from rfmlearn.kernels._base import Rows, squared_distances
+from rfmlearn.kernels._rows import Rows, squared_distances
 
 # Below this ``1 + cos`` an angle is near pi, and its own chord is needed.
 _ANTIPODAL = 1e-3
@@ -53,16 +53,25 @@ class Angles:
     """
 
     def __init__(self, act, A, B, own, w, b, p, q):
-        self.act, self.p, self.q = act, p, q
-        units = [_unit_rows(R, w, b, x.flatten()) for R, x in ((A, p), (B, q))]
+        units = [unit_rows(R, w, b, x.flatten()) for R, x in ((A, p), (B, q))]
         sq, _ = squared_distances(*units, own)
-        self.u = sq.div_(4).clamp_(max=1)
-        self.back = 1 - self.u  # (1 + cos) / 2
+        self._enter(act, p, q, sq.div_(4).clamp_(max=1))
         if b == 0 and _backend.holds(2 * self.back.min() < _ANTIPODAL):
             i, j = _backend.positions(2 * self.back < _ANTIPODAL)
             self.back[i, j] = _one_plus_cos(A.values[i], B.values[j]) / 2
+
+    @classmethod
+    def of(cls, act, p, q, u, k=None):
+        """Begin with variances, angles and, where it is known better, the covariance."""
+        state = cls.__new__(cls)
+        state._enter(act, p, q, u, k)
+        return state
+
+    def _enter(self, act, p, q, u, k=None):
+        self.act, self.p, self.q, self.u = act, p, q, u
+        self.back = 1 - u  # (1 + cos) / 2
         self.opposed = _backend.holds(2 * self.back.min() < _OPPOSED)
-        self.k = torch.addcmul(self._root(), self._root(), self.u, value=-2)
+        self.k = torch.addcmul(self._root(), self._root(), u, value=-2) if k is None else k
         self.shares = None
 
     def _root(self):
@@ -213,7 +222,7 @@ def _tiny(tensor):
     return torch.finfo(tensor.dtype).tiny
 
 
-def _unit_rows(R, w, b, variance):
+def unit_rows(R, w, b, variance):
     """Return the rows ``(w x, sqrt b)`` divided by their length ``sqrt(variance)``."""
     length = variance.sqrt().clamp(min=_tiny(variance))[:, None]
     values = torch.cat([w * R.values, torch.full_like(length, b**0.5)], dim=1) / length

@@ -7,18 +7,13 @@ the rows applies the chain rule.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import torch
 
 from rfmlearn import _backend
+from rfmlearn.kernels._rows import Rows, own_pairs, squared_distances
 
 KERNELS = {}
-
-# The expanded form |u|^2 + |v|^2 - 2 u.v of a squared distance has an error of a few eps of
-# |u|^2 + |v|^2. Pairs below this fraction of that sum are computed from the differences, so
-# that the relative error of a distance stays below 2 eps / fraction: 5e-11 and 2e-4.
-_CLOSE = {torch.float64: 1e-5, torch.float32: 1e-3}
 
 
 def register(kernel_class):
@@ -54,78 +49,6 @@ def resolve_kernel(kernel):
     return KERNELS[kernel]() if isinstance(kernel, str) else kernel
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows of data in the metric, with what distances need to know of each.
-
-    Parameters
-    ----------
-    values : tensor of shape (n, d)
-        ``u = x S / L``.
-    sq_norms : tensor of shape (n,)
-        ``|u|^2``.
-    resolution : tensor of shape (n,)
-        Rounding radius of each row: two rows nearer than the sum of their radii are the
-        same point, since the product ``x S`` rounds equal rows differently in different
-        blocks.
-    """
-
-    values: torch.Tensor
-    sq_norms: torch.Tensor
-    resolution: torch.Tensor
-
-    @classmethod
-    def of(cls, X, root=None, bandwidth=1.0):
-        """Return the rows ``X root / bandwidth``.
-
-        Parameters
-        ----------
-        X : tensor of shape (n, d)
-            Data.
-        root : tensor of shape (d, d) or (d,), optional
-            Root of the metric, or its diagonal; None is the identity.
-        bandwidth : float or 0-d tensor
-            L.
-
-        Returns
-        -------
-        Rows
-            The rows in the metric.
-        """
-        if root is not None and root.ndim == 2:
-            values = X @ root
-            # standard model of a length-d product, with 4 for its constant
-            eps = torch.finfo(X.dtype).eps
-            resolution = X.norm(dim=1) * (4 * eps * root.norm())
-        else:
-            # elementwise: equal rows stay equal to the last bit
-            values = X if root is None else X * root
-            resolution = torch.zeros_like(values[:, 0])
-        return cls(values, None, resolution).divided_by(bandwidth)
-
-    def divided_by(self, bandwidth):
-        """Return the same rows in units of a bandwidth.
-
-        Parameters
-        ----------
-        bandwidth : float or 0-d tensor
-            L.
-
-        Returns
-        -------
-        Rows
-            The rows over L.
-        """
-        values = self.values / bandwidth
-        return Rows(values, values.square().sum(1), self.resolution / bandwidth)
-
-    def __len__(self):
-        return len(self.values)
-
-    def __getitem__(self, index):
-        return Rows(self.values[index], self.sq_norms[index], self.resolution[index])
-
-
 class Kernel(ABC):
     """What the recursion asks of a kernel.
 
@@ -140,6 +63,55 @@ class Kernel(ABC):
     centred = False
     rotation_invariant = True
     tile_share = 1.0
+
+    def metric_size(self, n_features):
+        """Return the number of rows of M.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features.
+
+        Returns
+        -------
+        int
+            The same, but for a kernel of images: the numbers in a patch.
+        """
+        return n_features
+
+    def rows(self, X, root=None, bandwidth=1.0):
+        """Return rows in the metric.
+
+        Parameters
+        ----------
+        X : tensor of shape (n, d)
+            Data.
+        root : tensor, optional
+            Root of the metric, or its diagonal; None is the identity.
+        bandwidth : float or 0-d tensor, default=1.0
+            L.
+
+        Returns
+        -------
+        Rows
+            ``X root / bandwidth``.
+        """
+        return Rows.of(X, root, bandwidth)
+
+    def fold(self, G):
+        """Return gradients in the coordinates of the data.
+
+        Parameters
+        ----------
+        G : tensor of shape (n, c, d)
+            What `gradients` returned, after the chain rule.
+
+        Returns
+        -------
+        tensor of shape (n, c, n_features)
+            The same, but for a kernel of images, whose patches share pixels.
+        """
+        return G
 
     def spread(self, variance):
         """Return the length that an adaptive bandwidth is measured in.
@@ -271,7 +243,7 @@ class RadialKernel(Kernel):
 
     def matrix(self, A, B, self_index=None):
         """Return the kernel of every row of A with every row of B (see `Kernel`)."""
-        sq, _ = squared_distances(A, B, _pairs(self_index, slice(0, len(B))))
+        sq, _ = squared_distances(A, B, own_pairs(self_index, slice(0, len(B))))
         return self.value_(sq)
 
     def gradients(self, A, B, coef, self_index=None):
@@ -285,7 +257,7 @@ class RadialKernel(Kernel):
         P = B.values.new_zeros((len(A), c, d + 1))
         item, device = P.element_size(), P.device
         for tile in _backend.blocks(len(B), len(A) * item, device):
-            own, V = _pairs(self_index, tile), B.values[tile]
+            own, V = own_pairs(self_index, tile), B.values[tile]
             sq, coincident = squared_distances(A, B[tile], own)
             W = self.slope_(sq)
             W[coincident] = 0
@@ -295,59 +267,3 @@ class RadialKernel(Kernel):
                 factor = torch.cat([a * V.unsqueeze(1), a], dim=2)
                 P[:, group] += (W @ factor.flatten(1)).unflatten(1, factor.shape[1:])
         return P[:, :, -1:] * A.values[:, None] - P[:, :, :-1]
-
-
-def _pairs(self_index, tile):
-    """Return rows of A and columns of a tile of B that are the same row; None if none are."""
-    if self_index is None:
-        return None
-    column = self_index - tile.start
-    inside = (column >= 0) & (column < tile.stop - tile.start)
-    if not _backend.holds(inside.any()):
-        return None
-    (row,) = _backend.positions(inside)
-    return row, column[row]
-
-
-def squared_distances(A, B, own=None):
-    """Return the squared distances of the rows of A and B, right also where they are tiny.
-
-    Parameters
-    ----------
-    A, B : Rows
-        a and b rows.
-    own : tuple of two tensors, optional
-        Rows of A and of B that are the same row.
-
-    Returns
-    -------
-    sq : tensor of shape (a, b)
-        Squared distances, never negative.
-    coincident : tuple of two tensors
-        Row and column indices of the pairs at distance 0.
-    """
-    sq = torch.addmm(B.sq_norms, A.values, B.values.T, alpha=-2).add_(A.sq_norms[:, None])
-    i = j = torch.empty(0, dtype=torch.long, device=sq.device)
-    if own is not None:
-        i, j = own
-        sq[own] = torch.inf  # no business of the search for close pairs
-    close = _CLOSE[sq.dtype]
-    bound = close * (A.sq_norms.max() + B.sq_norms.max())
-    # "<=": two rows at the very centre have norms, and a distance, of exactly 0
-    if _backend.holds(sq.min() <= bound):
-        # first by the bound for all, which needs no sum for each pair
-        rows, columns = _backend.positions(sq <= bound)
-        near = sq[rows, columns] <= close * (A.sq_norms[rows] + B.sq_norms[columns])
-        (near,) = _backend.positions(near)
-        rows, columns = rows[near], columns[near]
-        row_bytes = 4 * A.values.shape[1] * sq.element_size()
-        for part in _backend.blocks(len(rows), row_bytes, sq.device):
-            r, c = rows[part], columns[part]
-            exact = (A.values[r] - B.values[c]).square_().sum(1)
-            same = exact <= (A.resolution[r] + B.resolution[c]).square_()
-            sq[r, c] = exact.masked_fill_(same, 0)
-            (hit,) = _backend.positions(same)
-            i, j = torch.cat([i, r[hit]]), torch.cat([j, c[hit]])
-    if own is not None:
-        sq[own] = 0
-    return sq, (i, j)

@@ -19,8 +19,9 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn.kernels._angles import Angles, Covariances, SignAngles
-from rfmlearn.kernels._base import Kernel, _pairs, register
+from rfmlearn.kernels._base import Kernel, register
 from rfmlearn.kernels._duals import DUALS, Homogeneous, Sign, Smooth
+from rfmlearn.kernels._rows import own_pairs
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class _InfiniteWidth(Kernel):
 
     def matrix(self, A, B, self_index=None):
         """Return the kernel of every row of A with every row of B (see `Kernel`)."""
-        own = _pairs(self_index, slice(0, len(B)))
+        own = own_pairs(self_index, slice(0, len(B)))
         return self._layers(A, B, own)
 
     def diagonal(self, A):
@@ -99,7 +100,7 @@ class _InfiniteWidth(Kernel):
         _, (w, *_), _ = self._scales()
         for tile in _backend.blocks(len(B), len(A) * item, device):
             V = B.values[tile]
-            al, be = self._layers(A, B[tile], _pairs(self_index, tile), slopes=True)
+            al, be = self._layers(A, B[tile], own_pairs(self_index, tile), slopes=True)
             for group in _backend.blocks(c, len(V) * (d + 1) * item, device, min_rows=1):
                 a = coef[tile, group]
                 factor = (a.unsqueeze(2) * V.unsqueeze(1)).flatten(1)

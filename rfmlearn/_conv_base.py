@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What both Recursive Feature Machines on image patches share."""
+
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from rfmlearn import _backend
+from rfmlearn._base import (
+    BaseKernelMachine,
+    Integral,
+    Interval,
+    StrOptions,
+    _get_output_config,
+)
+from rfmlearn.features import top_directions
+from rfmlearn.kernels import NNGP, NTK, Laplace
+from rfmlearn.kernels._convolution import ConvolutionalKernel
+from rfmlearn.kernels._patches import Grid, PatchKernel
+
+# The scales of the kernels: those that keep the size of a signal through relu.
+_SCALES = {"weight_std": 2.0**0.5, "bias_std": 0.1}
+
+
+# Fitted attributes that are not public.
+_PRIVATE = ("_kernel", "_shift", "_metric_root", "_total_weight")
+
+
+class BaseConvRFM(BaseKernelMachine):
+    """The parameters and the geometry; a subclass adds a task."""
+
+    _parameter_constraints = {
+        **BaseKernelMachine._parameter_constraints,
+        "image_shape": ["array-like", None],
+        "patch_size": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "stride": [Interval(Integral, 1, None, closed="left")],
+        "padding": [Interval(Integral, 0, None, closed="left")],
+        "kernel": [StrOptions({"cntk", "cnngp", "patch_laplace"})],
+        "depth": [Interval(Integral, 1, None, closed="left")],
+        "pooling": [StrOptions({"flatten", "mean"})],
+    }
+
+    # of the recursion, and not for images
+    bandwidth_mode: ClassVar[str] = "adaptive"
+    diag: ClassVar[bool] = False
+    agop_alpha: ClassVar[None] = None
+    agop_outputs: ClassVar[str] = "auto"
+    n_centers: ClassVar[None] = None
+    solver_tol: ClassVar[None] = None
+
+    def __init__(
+        self,
+        image_shape=None,
+        *,
+        patch_size=3,
+        stride=1,
+        padding=0,
+        kernel="cntk",
+        depth=1,
+        pooling="flatten",
+        bandwidth=1.0,
+        alpha=1e-3,
+        max_iter=3,
+        agop_power=0.5,
+        matrix_scaling="spectral",
+        center_gradients=False,
+        n_agop_samples=None,
+        solver="auto",
+        memory_budget=None,
+        tol=1e-4,
+        early_stopping=False,
+        validation_fraction=0.2,
+        n_iter_no_change=2,
+        warm_start=False,
+        device="cpu",
+        random_state=None,
+    ):
+        self.image_shape = image_shape
+        self.patch_size = patch_size
+        self.stride = stride
+        self.padding = padding
+        self.kernel = kernel
+        self.depth = depth
+        self.pooling = pooling
+        self.bandwidth = bandwidth
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.agop_power = agop_power
+        self.matrix_scaling = matrix_scaling
+        self.center_gradients = center_gradients
+        self.n_agop_samples = n_agop_samples
+        self.solver = solver
+        self.memory_budget = memory_budget
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training images, as rows of pixels. float32 stays float32; everything else becomes
+            float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; class labels, one per image, for a classifier.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights: weight k counts as the image repeated k times.
+        X_val : array-like of shape (n_val, n_features), default=None
+            Images for early stopping, instead of a random part of X. Where a part of X was held
+            out, the iterate chosen is fitted once more on all of X.
+        y_val : array-like of shape (n_val,) or (n_val, n_outputs), default=None
+            Their targets.
+        sample_weight_val : array-like of shape (n_val,), default=None
+            Their weights.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the shape of an image does not fit X, or the data hold
+            NaN, infinities, text or numbers too large to square.
+        MemoryError
+            If the kernel matrix does not fit into what is free.
+        """
+        whole = clone(self)
+        if self.warm_start and hasattr(self, "feature_matrix_"):
+            whole.feature_matrix_ = self.feature_matrix_
+        super().fit(
+            X, y, sample_weight, X_val=X_val, y_val=y_val, sample_weight_val=sample_weight_val
+        )
+        if self.early_stopping and X_val is None:
+            whole.set_params(early_stopping=False, max_iter=self.best_iter_)
+            whole.fit(X, y, sample_weight)
+            for name in ("history_", "n_iter_"):  # those of the choice
+                delattr(whole, name)
+            vars(self).update(
+                {k: v for k, v in vars(whole).items() if k.endswith("_") or k in _PRIVATE}
+            )
+        return self
+
+    def _check(self, X, y="no_validation", reset=False):
+        """Return validated X, or X and y; say how images are passed."""
+        shape = tuple(getattr(X, "shape", ()))
+        if len(shape) > 2:
+            raise ValueError(
+                f"X has shape {shape}; pass images as rows of pixels, X.reshape(len(X), -1), and "
+                f"image_shape={shape[1:]} as (channels, height, width)."
+            )
+        return super()._check(X, y, reset)
+
+    def _grid(self, n_features):
+        """Return how images of so many pixels are cut."""
+        given = (1, 1, n_features) if self.image_shape is None else self.image_shape
+        shape = tuple(int(s) for s in given)
+        if len(shape) != 3 or min(shape) < 1 or np.prod(shape) != n_features:
+            raise ValueError(
+                f"image_shape={self.image_shape!r} must be (channels, height, width) of the "
+                f"{n_features} features of X."
+            )
+        edges = np.broadcast_to(np.asarray(self.patch_size, dtype=int), 2)
+        if min(edges) < 1:
+            raise ValueError(f"patch_size={self.patch_size!r} must be positive.")
+        if self.image_shape is None:  # a row of pixels, perhaps shorter than a patch
+            edges = (1, min(edges[1], n_features + 2 * self.padding))
+            return Grid(shape, tuple(map(int, edges)), int(self.stride), (0, int(self.padding)))
+        padding = (int(self.padding),) * 2
+        return Grid(shape, tuple(map(int, edges)), int(self.stride), padding)
+
+    def _resolve_kernel(self, n_features):
+        grid, pooled = self._grid(n_features), self.pooling == "mean"
+        if self.kernel == "patch_laplace":
+            if self.depth != 1 or pooled:
+                raise ValueError(
+                    "kernel='patch_laplace' has one layer and no pooling: depth=1, "
+                    f"pooling='flatten'; got depth={self.depth}, pooling={self.pooling!r}."
+                )
+            return PatchKernel(grid, Laplace())
+        if self.depth == 1 and not pooled:
+            kind = NTK if self.kernel == "cntk" else NNGP
+            return PatchKernel(grid, kind(1, "relu", **_SCALES))
+        return ConvolutionalKernel(grid, int(self.depth), self.kernel == "cntk", pooled, **_SCALES)
+
+    def _attributes(self, state, history, X, targets, flat):
+        fitted = super()._attributes(state, history, X, targets, flat)
+        grid = state.predictor.kernel.grid
+        filters, strengths = top_directions(fitted["feature_matrix_"])
+        shape = (len(filters), grid.image_shape[0], *grid.patch)
+        return {**fitted, "components_": filters.reshape(shape), "strengths_": strengths}
+
+    def _patches(self, X):
+        """Return the patches of images as a tensor, in the metric, and the grid."""
+        check_is_fitted(self, "dual_coef_")
+        X = self._check(X).astype(self.X_fit_.dtype, copy=False)
+        grid = self._kernel.grid
+        U = grid.unfold(_backend.to_tensor(X))
+        if self._metric_root is not None:
+            U = U @ _backend.to_tensor(self._metric_root)
+        return U, grid
+
+    def transform(self, X, n_components=None):
+        """Return images whose patches are those of X in the learned metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Images, as rows of pixels.
+        n_components : int, default=None
+            None gives images: each patch times ``M^(1/2)``, and where patches overlap their mean.
+            k gives the responses of the k leading filters, each times the root of its
+            eigenvalue, at every position (not with ``set_output``).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features) or (n_samples, n_components, rows, columns)
+            In the dtype of the fitted model. Pixels that no patch covers are 0.
+
+        Raises
+        ------
+        ValueError
+            If `n_components` is out of range, or is given under `set_output`.
+        """
+        if n_components is None:
+            U, grid = self._patches(X)
+            covered = grid.fold(U.new_ones((1, *U.shape[1:])))
+            return _backend.to_numpy(grid.fold(U) / covered.clamp(min=1))
+        if _get_output_config("transform", self)["dense"] != "default":
+            raise ValueError(
+                "n_components works with array output only. Call "
+                "set_output(transform='default') first."
+            )
+        check_is_fitted(self, "dual_coef_")
+        X = self._check(X).astype(self.X_fit_.dtype, copy=False)
+        directions, strengths = top_directions(self.feature_matrix_, n_components)
+        filters = _backend.to_tensor(directions * np.sqrt(strengths)[:, None])
+        grid = self._kernel.grid
+        responses = grid.unfold(_backend.to_tensor(X)) @ filters.mT
+        return _backend.to_numpy(responses.mT.reshape(len(X), -1, *grid.size))
+
+    def patch_norms(self, X):
+        """Lengths of patches in the learned metric: a map of what the predictor looks at.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Images, as rows of pixels.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, rows, columns)
+            ``sqrt(x^T M x)`` of the patch x at every position.
+        """
+        U, grid = self._patches(X)
+        return _backend.to_numpy(U.norm(dim=2).reshape(len(U), *grid.size))

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Kernels of images whose metric acts on patches.
+
+Images are rows of pixels; `Grid` cuts them into patches. In the metric a patch is ``u = x S / L``,
+and `Rows` hold (n, positions, patch). Gradients are with respect to each patch as a slot of its
+own, (n, outputs x positions, patch): the AGOP sums over positions, and the gradient of the image is
+the sum over the slots that share a pixel.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch.nn import functional
+
+from rfmlearn.kernels._base import Kernel
+from rfmlearn.kernels._rows import Rows
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How images are cut into patches.
+
+    Parameters
+    ----------
+    image_shape : tuple of int
+        Channels, height, width.
+    patch : tuple of int
+        Height and width of a patch.
+    stride : int
+        Step between patches.
+    padding : tuple of int
+        Rows and columns of 0 at each side of the image.
+
+    Raises
+    ------
+    ValueError
+        If no patch fits.
+    """
+
+    image_shape: tuple
+    patch: tuple
+    stride: int = 1
+    padding: tuple = (0, 0)
+
+    def __post_init__(self):
+        if min(self.size) < 1:
+            raise ValueError(
+                f"A patch of {self.patch[0]} x {self.patch[1]} does not fit into an image of "
+                f"{self.image_shape[1]} x {self.image_shape[2]} with padding {self.padding}."
+            )
+
+    @property
+    def size(self):
+        """Rows and columns of positions."""
+        return tuple(
+            (pixels + 2 * around - edge) // self.stride + 1
+            for pixels, edge, around in zip(self.image_shape[1:], self.patch, self.padding)
+        )
+
+    @property
+    def positions(self):
+        """Number of positions."""
+        return self.size[0] * self.size[1]
+
+    @property
+    def patch_length(self):
+        """Numbers in a patch."""
+        return self.image_shape[0] * self.patch[0] * self.patch[1]
+
+    def _options(self):
+        return {"kernel_size": self.patch, "stride": self.stride, "padding": self.padding}
+
+    def unfold(self, X):
+        """Return the patches (n, positions, patch) of images (n, pixels)."""
+        images = X.reshape(len(X), *self.image_shape)
+        return functional.unfold(images, **self._options()).mT.contiguous()
+
+    def fold(self, patches):
+        """Return images (n, pixels) in which each pixel is the sum over its patches."""
+        images = functional.fold(patches.mT, self.image_shape[1:], **self._options())
+        return images.flatten(1)
+
+    def neighbours(self):
+        """Return the grid of a further layer, whose pixels are the positions of this one."""
+        return Grid((1, *self.size), self.patch, self.stride, self.padding)
+
+    @property
+    def windows(self):
+        """Of each position the pixels (of one channel) in its patch, -1 in the padding."""
+        return _windows(self)
+
+
+@lru_cache(maxsize=64)
+def _windows(grid):
+    height, width = grid.image_shape[1:]
+    number = torch.arange(1, height * width + 1, dtype=torch.float64).reshape(1, -1)
+    single = Grid((1, height, width), grid.patch, grid.stride, grid.padding)
+    return single.unfold(number)[0].long() - 1
+
+
+class ImageKernel(Kernel):
+    """What kernels share whose metric acts on patches; a subclass has a `grid`."""
+
+    def metric_size(self, n_features):
+        """Return the numbers in a patch."""
+        return self.grid.patch_length
+
+    def rows(self, X, root=None, bandwidth=1.0):
+        """Return the patches of images, in the metric (see `Kernel`)."""
+        return Rows.of(self.grid.unfold(X), root, bandwidth)
+
+    def fold(self, G):
+        """Return gradients of images: the sums over patches (see `Kernel`)."""
+        P = self.grid.positions
+        slots = G.unflatten(1, (-1, P)).flatten(0, 1)
+        return self.grid.fold(slots).unflatten(0, (len(G), -1))
+
+
+@dataclass(frozen=True)
+class PatchKernel(ImageKernel):
+    """The mean over positions of a kernel of two patches at the same position.
+
+    With `NTK` or `NNGP` of depth 1 it is the kernel of an infinitely wide convolutional network
+    with one hidden layer, whose positions are flattened.
+
+    Parameters
+    ----------
+    grid : Grid
+        The positions.
+    base : Kernel
+        Kernel of two patches.
+    """
+
+    grid: Grid
+    base: Kernel
+
+    @property
+    def translation_invariant(self):
+        """As `base`: the same image can be subtracted from all."""
+        return self.base.translation_invariant
+
+    @property
+    def centred(self):
+        """As `base`."""
+        return self.base.centred
+
+    @property
+    def rotation_invariant(self):
+        """As `base`."""
+        return self.base.rotation_invariant
+
+    @property
+    def tile_share(self):
+        """As `base`."""
+        return self.base.tile_share
+
+    def spread(self, variance):
+        """Return that of `base`."""
+        return self.base.spread(variance)
+
+    def matrix(self, A, B, self_index=None):
+        """Return the kernel of every row of A with every row of B (see `Kernel`)."""
+        K = 0.0
+        for p in range(self.grid.positions):
+            K = K + self.base.matrix(A.at(p), B.at(p), self_index)
+        return K.div_(self.grid.positions)
+
+    def gradients(self, A, B, coef, self_index=None):
+        """Return the gradients at each patch as a slot of its own (see `Kernel`)."""
+        P, c = self.grid.positions, coef.shape[1]
+        G = A.values.new_empty((len(A), c, P, A.values.shape[-1]))
+        coef = coef / P
+        for p in range(P):
+            G[:, :, p] = self.base.gradients(A.at(p), B.at(p), coef, self_index)
+        return G.flatten(1, 2)
