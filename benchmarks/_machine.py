@@ -19,7 +19,7 @@ def timed(call, repeats=1):
 
 
 def machine_rates(n=3000):
-    """Return GEMM in flop/s, exp and sqrt in elements/s, reading in bytes/s; all float32."""
+    """Return GEMM in flop/s, exp, sqrt and asin in elements/s, reading in bytes/s; all float32."""
     A = torch.randn(n, n)
     out = torch.empty_like(A)
     v = torch.randn(n, 1)
@@ -30,6 +30,7 @@ def machine_rates(n=3000):
         "read": 4 * n**2 / timed(lambda: torch.mm(A, v), 5),
         "exp": 512**2 / timed(lambda: torch.exp(block, out=small), 50),
         "sqrt": 512**2 / timed(lambda: torch.sqrt(block, out=small), 50),
+        "asin": 512**2 / timed(lambda: torch.asin(block, out=small), 50),
     }
 
 

@@ -103,9 +103,9 @@ class Predictor:
         max_rows = edge if max_rows is None else min(edge, max_rows)
         return _backend.blocks(n, row_bytes, self.coef.device, max_rows=max_rows)
 
-    def _row_bytes(self, n_outputs):
-        """Return the bytes of the gradients at one row."""
-        return n_outputs * self.rows.values[0].numel() * self.coef.element_size()
+    def _row_bytes(self, n_outputs, n_numbers):
+        """Return the bytes of the gradients at one row, of so many numbers an output."""
+        return n_outputs * n_numbers * self.coef.element_size()
 
     def _queries(self, X):
         """Return a block of further rows, an array or a tensor, in the metric."""
@@ -125,7 +125,8 @@ class Predictor:
     def gradients(self, X):
         """Return the gradients of f at the rows of X, shape (m, c, d)."""
         out = self.coef.new_empty((len(X), self.coef.shape[1], X.shape[1]))
-        for block in self._blocks(len(X), self._row_bytes(self.coef.shape[1])):
+        row_bytes = self._row_bytes(self.coef.shape[1], self.rows.values[0].numel())
+        for block in self._blocks(len(X), row_bytes):
             G = self.kernel.gradients(self._queries(X[block]), self.rows, self.coef)
             out[block] = self.kernel.fold(self._chain(G))
         return out
@@ -165,7 +166,7 @@ class Predictor:
         c, coef = self.coef.shape[1], self.coef
         n_rows = n_rows if index is None else len(index)
         mix = mixtures is not None and mixtures < c and not center
-        row_bytes = self._row_bytes(mixtures if mix else c)
+        row_bytes = self._row_bytes(mixtures if mix else c, self.kernel.slot_size(self.rows))
         max_rows = min(512, -(-n_rows // 16)) if mix else None
         moments = GradientMoments(diag)
         for k, block in enumerate(self._blocks(n_rows, row_bytes, max_rows)):
@@ -174,8 +175,9 @@ class Predictor:
                 signs = _backend.random_signs((c, mixtures), seed + k, coef)
                 coef = self.coef @ (signs / mixtures**0.5)
             queries, self_index = rows_at(own)
-            G = self.kernel.gradients(queries, self.rows, coef, self_index)
-            moments.add(G, None if weight is None else weight[own])
+            w = None if weight is None else weight[own]
+            for slot, G in enumerate(self.kernel.slots(queries, self.rows, coef, self_index)):
+                moments.add(G, w, slot)
         A = moments.result(center)
         # the chain rule once for the sum, not for each gradient
         if self.root is not None:

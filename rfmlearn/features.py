@@ -24,14 +24,18 @@ class GradientMoments:
 
     def __init__(self, diag=False):
         self.diag = diag
-        self.weight = 0.0
-        self.first = self.second = 0.0
+        self.weight = self.second = 0.0
+        self.first = {}
 
-    def add(self, G, weight=None):
-        """Take in gradients G of shape (n, c, d) of n rows with their weights (n,)."""
+    def add(self, G, weight=None, slot=0):
+        """Take in gradients G of shape (n, c, d) of n rows with their weights (n,).
+
+        Of rows that have several slots the moments are summed over them; each has its own mean.
+        """
         wG = G if weight is None else G * weight[:, None, None]
-        self.weight = self.weight + (len(G) if weight is None else weight.sum())
-        self.first = self.first + wG.sum(0)
+        if slot == 0:
+            self.weight = self.weight + (len(G) if weight is None else weight.sum())
+        self.first[slot] = self.first.get(slot, 0.0) + wG.sum(0)
         if self.diag:
             self.second = self.second + (wG * G).sum((0, 1))
         else:
@@ -43,7 +47,7 @@ class GradientMoments:
         second = self.second / self.weight
         if not center:
             return second
-        mean = self.first / self.weight
+        mean = torch.cat(list(self.first.values())) / self.weight
         return second - (mean.square().sum(0) if self.diag else mean.T @ mean)
 
 

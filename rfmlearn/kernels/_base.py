@@ -98,6 +98,36 @@ class Kernel(ABC):
         """
         return Rows.of(X, root, bandwidth)
 
+    def slot_size(self, rows):
+        """Return the numbers that one part of `slots` holds for each row and output.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows in the metric.
+
+        Returns
+        -------
+        int
+            d.
+        """
+        return rows.values[0].numel()
+
+    def slots(self, A, B, coef, self_index=None):
+        """Yield the gradients in parts whose outer products are to be summed.
+
+        Parameters
+        ----------
+        A, B, coef, self_index
+            As of `gradients`.
+
+        Yields
+        ------
+        tensor of shape (a, c, d)
+            The gradients; of a kernel of images those at one position after the other.
+        """
+        yield self.gradients(A, B, coef, self_index)
+
     def fold(self, G):
         """Return gradients in the coordinates of the data.
 

@@ -168,9 +168,14 @@ class PatchKernel(ImageKernel):
 
     def gradients(self, A, B, coef, self_index=None):
         """Return the gradients at each patch as a slot of its own (see `Kernel`)."""
-        P, c = self.grid.positions, coef.shape[1]
-        G = A.values.new_empty((len(A), c, P, A.values.shape[-1]))
-        coef = coef / P
-        for p in range(P):
-            G[:, :, p] = self.base.gradients(A.at(p), B.at(p), coef, self_index)
-        return G.flatten(1, 2)
+        return torch.stack(list(self.slots(A, B, coef, self_index)), dim=2).flatten(1, 2)
+
+    def slot_size(self, rows):
+        """Return the numbers in a patch (see `Kernel`)."""
+        return rows.values.shape[-1]
+
+    def slots(self, A, B, coef, self_index=None):
+        """Yield the gradients at the patches, position by position (see `Kernel`)."""
+        coef = coef / self.grid.positions
+        for p in range(self.grid.positions):
+            yield self.base.gradients(A.at(p), B.at(p), coef, self_index)
