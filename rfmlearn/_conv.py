@@ -121,14 +121,14 @@ class ConvRFMRegressor(RegressorTask, BaseConvRFM):
     --------
     >>> import numpy as np
     >>> from rfmlearn import ConvRFMRegressor
-    >>> X = np.random.default_rng(0).normal(size=(300, 64))
-    >>> edges = np.diff(X.reshape(-1, 8, 8), axis=2) ** 2    # contrast from left to right
-    >>> y = edges.mean(axis=(1, 2))
+    >>> X = np.random.default_rng(0).normal(size=(500, 64))
+    >>> images = X.reshape(-1, 8, 8)
+    >>> y = (images[:, :, 1:] * images[:, :, :-1]).mean(axis=(1, 2))    # neighbours in a row
     >>> fixed, learned = (
-    ...     ConvRFMRegressor((1, 8, 8), max_iter=t).fit(X[:200], y[:200]).score(X[200:], y[200:])
+    ...     ConvRFMRegressor((1, 8, 8), max_iter=t).fit(X[:300], y[:300]).score(X[300:], y[300:])
     ...     for t in (0, 3)
     ... )
-    >>> bool(learned > fixed)
+    >>> bool(learned > fixed + 0.05)
     True
     """
 
@@ -236,7 +236,7 @@ class ConvRFMClassifier(ClassifierTask, BaseConvRFM):
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> model = ConvRFMClassifier((1, 8, 8), max_iter=1).fit(X[:300] / 16, y[:300])
-    >>> bool(model.score(X[300:600] / 16, y[300:600]) > 0.9)
+    >>> bool(model.score(X[300:600] / 16, y[300:600]) > 0.85)
     True
     >>> model.components_.shape
     (9, 1, 3, 3)

@@ -8,6 +8,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from rfmlearn import (
     ABCMLPClassifier,
     ABCMLPRegressor,
+    ConvRFMClassifier,
+    ConvRFMRegressor,
     KernelRegimeClassifier,
     KernelRegimeRegressor,
     NFMTransformer,
@@ -40,6 +42,14 @@ REGIMES = [KernelRegimeClassifier(), *(KernelRegimeRegressor(r) for r in ("ntk",
 REGIMES.append(KernelRegimeRegressor(training_time=10.0, depth=1, activation="erf"))
 
 
-@parametrize_with_checks([*VARIANTS, *NETWORKS, *REGIMES])
+IMAGES = [
+    ConvRFMClassifier(),
+    ConvRFMRegressor(),
+    ConvRFMRegressor(kernel="patch_laplace", max_iter=1),
+    ConvRFMClassifier(kernel="cnngp", depth=2, padding=1, pooling="mean", max_iter=1),
+]
+
+
+@parametrize_with_checks([*VARIANTS, *NETWORKS, *REGIMES, *IMAGES])
 def test_check_estimator(estimator, check):
     check(estimator)

@@ -14,10 +14,11 @@ from sklearn.preprocessing import StandardScaler
 from torch.nn import functional
 
 from rfmlearn import ConvRFMClassifier, ConvRFMRegressor, RFMRegressor
-from rfmlearn.features import matrix_power
+from rfmlearn.features import alignment, matrix_power
 from rfmlearn.kernels import NNGP, NTK, Laplace
 from rfmlearn.kernels._convolution import ConvolutionalKernel
 from rfmlearn.kernels._patches import Grid, PatchKernel
+from rfmlearn.neural import layer_features
 
 f64 = torch.float64
 SHAPE = (2, 6, 5)
@@ -338,3 +339,52 @@ def test_noisy_digits_gain_from_the_metric():
         ]
         gains.append(scores[1] - scores[0])
     assert np.mean(gains) > 0.02
+
+
+@pytest.mark.slow
+def test_the_convolutional_ansatz_on_digits():
+    # first layer at a hundredth of its usual size, three seeds: the filters are aligned with the
+    # patch AGOP and are not those of the start
+    X, y = load_digits(return_X_y=True)
+    images = torch.from_numpy(X / 16).float().reshape(-1, 1, 8, 8)
+    labels = torch.from_numpy(y)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        net = torch.nn.Sequential(
+            torch.nn.Conv2d(1, 64, 3),
+            torch.nn.ReLU(),
+            torch.nn.Flatten(),
+            torch.nn.Linear(2304, 10),
+        )
+        with torch.no_grad():
+            net[0].weight.mul_(1e-2)
+        start = layer_features(net, images)[0].nfm
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(20):
+            for rows in torch.randperm(len(images)).split(100):
+                optimizer.zero_grad()
+                functional.cross_entropy(net(images[rows]), labels[rows]).backward()
+                optimizer.step()
+        first = layer_features(net, images)[0]
+        assert first.alignment > 0.9
+        assert alignment(start, first.nfm, "pearson") < 0.8
+
+
+@pytest.mark.slow
+def test_a_star_in_the_corner_is_found():
+    # one of two patterns of 3 x 3 in a corner decides, noise everywhere
+    stars = np.array([[[0, 1, 0], [1, 1, 1], [0, 1, 0]], [[1, 0, 1], [0, 1, 0], [1, 0, 1]]])
+    gains = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(700, 3, 24, 24)), rng.integers(0, 2, 700)
+        X[:, 0, :3, :3] += 2.0 * stars[y]
+        X = X.reshape(700, -1).astype(np.float32)
+        scores = [
+            ConvRFMClassifier((3, 24, 24), max_iter=t, kernel="patch_laplace", agop_power=1.0)
+            .fit(X[:200], y[:200])
+            .score(X[200:], y[200:])
+            for t in (0, 1)
+        ]
+        gains.append(scores[1] - scores[0])
+    assert np.mean(gains) > 0.08

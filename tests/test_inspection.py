@@ -4,16 +4,18 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rfmlearn import ABCMLPRegressor, NFMTransformer, RFMRegressor
+from rfmlearn import ABCMLPRegressor, ConvRFMRegressor, NFMTransformer, RFMRegressor
 from rfmlearn.inspection import (
     AlignmentDisplay,
     FeatureMatrixDisplay,
     FeatureSpectrumDisplay,
+    FilterDisplay,
     WidthScanDisplay,
 )
 from rfmlearn.neural import layer_features
@@ -127,3 +129,27 @@ def test_a_width_scan_is_drawn_with_its_slopes():
     ]
     values = display.scan.values["output"]
     assert_allclose(display.ax_.lines[1].get_ydata(), np.median(values, axis=1))
+
+
+def test_filters_of_machines_and_networks():
+    X = np.random.default_rng(0).normal(size=(30, 2 * 5 * 5))
+    model = ConvRFMRegressor((2, 5, 5), max_iter=1).fit(X, X[:, 0] * X[:, 1])
+    display = FilterDisplay.from_estimator(model, n_filters=5)
+    assert_allclose(display.filters, model.components_[:5])
+    assert display.ax_.images[0].get_array().shape == (9, 13)  # 2 x 3 filters of 3 x 3, lines
+    pipe = make_pipeline(StandardScaler(), model).fit(X, X[:, 0])
+    assert FilterDisplay.from_estimator(pipe).filters.shape == (18, 2, 3, 3)
+    colours = FilterDisplay(np.random.default_rng(0).normal(size=(4, 3, 2, 2)), n_columns=4).plot()
+    image = colours.ax_.images[0].get_array()
+    assert image.shape == (4, 13, 3)
+    assert image.min() >= 0
+    assert image.max() <= 1
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 6, 3), torch.nn.Flatten())
+    lengths = np.linalg.norm(FilterDisplay.from_estimator(net).filters.reshape(6, -1), axis=1)
+    assert (np.diff(lengths) <= 0).all()
+    with pytest.raises(TypeError, match="Linear has no filters"):
+        FilterDisplay.from_estimator(torch.nn.Linear(2, 2))
+    with pytest.raises(NotFittedError):
+        FilterDisplay.from_estimator(ConvRFMRegressor())
+    with pytest.raises(ValueError, match=r"must have shape \(n_filters, channels"):
+        FilterDisplay(np.eye(3)).plot()

@@ -118,7 +118,11 @@ class Kernel(ABC):
 
         Parameters
         ----------
-        A, B, coef, self_index
+        A, B : Rows
+            As of `gradients`.
+        coef : tensor of shape (b, c)
+            As of `gradients`.
+        self_index : tensor of shape (a,), optional
             As of `gradients`.
 
         Yields
