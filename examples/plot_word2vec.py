@@ -131,11 +131,20 @@ def train(U, V):
             g = rate * (label - torch.sigmoid((v @ h[:, :, None])[:, :, 0]))
             g[:, 1:][asked[:, 1:] == asked[:, :1]] = 0.0  # the word itself is no negative
             e = (g[:, None] @ v)[:, 0]
-            # updates at once where a word is in the batch more than once
-            step = g[:, :, None] * h[:, None] - rate * DECAY * v
-            V.index_add_(0, asked.flatten(), step.flatten(0, 1))
-            i, j = torch.from_numpy(np.argwhere(present).T)
-            U.index_add_(0, bag[i, j], share[i, j, None] * e[i] - rate * DECAY * U[bag[i, j]])
+            # words that are in the batch more than once get all their updates
+            i, j = np.nonzero(present)
+            update(V, asked.flatten(), np.repeat(np.arange(len(g)), g.shape[1]), g, h, rate)
+            update(U, bag[i, j], i, share[i, j], e, rate)
+
+
+def update(weights, words, rows, factors, steps, rate):
+    """Decay the rows of some words, and add to each the factor times the row of `steps`."""
+    count = torch.bincount(words, minlength=len(weights))
+    weights.mul_(1 - rate * DECAY * count[:, None])
+    where = torch.stack([words, torch.from_numpy(rows)])
+    size = len(weights), len(steps)
+    shares = torch.sparse_coo_tensor(where, factors.flatten(), size, check_invariants=False)
+    weights.add_(shares @ steps)
 
 
 # %%
@@ -171,27 +180,31 @@ def right(U):
 
 def similarity(U):
     """Return the rank correlation with the judgement of people."""
-    pairs = [line.split("\t")[:3] for line in read(args.similarities)]
-    pairs = [(a, b, float(s)) for a, b, s in pairs if a in number and b in number]
+    lines = [line.split("\t") for line in read(args.similarities) if line[0] != "#"]
+    pairs = [(a, b, float(s)) for a, b, s in lines if a in number and b in number]
     U = U / np.linalg.norm(U, axis=1, keepdims=True)
     cosines = [U[number[a]] @ U[number[b]] for a, b, _ in pairs]
     return spearmanr(cosines, [s for *_, s in pairs]).statistic
 
 
 limit, product, seconds = embeddings()
-rows = [("infinite", limit, product, seconds)]
-rows[:0] = [(width, *embeddings(width)) for width in args.widths]
-rows.append(("GP and NTK", np.eye(len(words)), np.zeros_like(product), 0.0))
 published = {64: "33.3", 256: "41.6", 1024: "42.6", "infinite": "43.3", "GP and NTK": "0.0"}
 
 print(f"\n{right(limit)[1]} analogies")
 print(f"{'width':>12s} {'analogies %':>12s} {'from limit':>11s} {'seconds':>8s}", end="")
 print(f" {'text8, TP4 %':>13s} {'similarity':>11s}" if args.corpus else "")
 distances, accuracies = [], []
-for width, U, UV, seconds in rows:
+for width in (*args.widths, "infinite", "GP and NTK"):
+    if width == "infinite":
+        U, UV = limit, product
+    elif width == "GP and NTK":
+        U, UV, seconds = np.eye(len(words)), np.zeros_like(product), 0.0
+    else:
+        U, UV, spent = embeddings(width)
     distance = np.linalg.norm(UV - product) / np.linalg.norm(product)
     accuracy = 100 * right(U)[0]
-    line = f"{width!s:>12s} {accuracy:12.1f} {distance:11.3f} {seconds:8.1f}"
+    line = f"{width!s:>12s} {accuracy:12.1f} {distance:11.3f} "
+    line += f"{spent if isinstance(width, int) else seconds:8.1f}"
     if args.corpus:
         line += f" {published.get(width, ''):>13s}"
     if args.similarities and width != "GP and NTK":

@@ -368,16 +368,20 @@ class BaseKernelMachine(
         check_is_fitted(self, "dual_coef_")
         X = self._check(X).astype(self.X_fit_.dtype, copy=False)
         if n_components is not None:
-            if _get_output_config("transform", self)["dense"] != "default":
-                raise ValueError(
-                    "n_components works with array output only. Call "
-                    "set_output(transform='default') first."
-                )
+            self._refuse_frames()
             directions, strengths = top_directions(self.feature_matrix_, n_components)
             return X @ (directions * np.sqrt(strengths)[:, None]).T
         if self._metric_root is None:
             return X.copy()
         return X * self._metric_root if self._metric_root.ndim == 1 else X @ self._metric_root
+
+    def _refuse_frames(self):
+        """Raise under `set_output`, whose column names are those of all features."""
+        if _get_output_config("transform", self)["dense"] != "default":
+            raise ValueError(
+                "n_components works with array output only. Call "
+                "set_output(transform='default') first."
+            )
 
     @property
     def _n_features_out(self):

@@ -13,7 +13,6 @@ from rfmlearn._base import (
     Integral,
     Interval,
     StrOptions,
-    _get_output_config,
 )
 from rfmlearn.features import top_directions
 from rfmlearn.kernels import NNGP, NTK, Laplace
@@ -22,7 +21,6 @@ from rfmlearn.kernels._patches import Grid, PatchKernel
 
 # The scales of the kernels: those that keep the size of a signal through relu.
 _SCALES = {"weight_std": 2.0**0.5, "bias_std": 0.1}
-
 
 # Fitted attributes that are not public.
 _PRIVATE = ("_kernel", "_shift", "_metric_root", "_total_weight")
@@ -199,15 +197,18 @@ class BaseConvRFM(BaseKernelMachine):
         shape = (len(filters), grid.image_shape[0], *grid.patch)
         return {**fitted, "components_": filters.reshape(shape), "strengths_": strengths}
 
-    def _patches(self, X):
-        """Return the patches of images as a tensor, in the metric, and the grid."""
+    def _on_patches(self, X, root, function):
+        """Return what a function of grid and patches times a matrix gives, block by block."""
         check_is_fitted(self, "dual_coef_")
         X = self._check(X).astype(self.X_fit_.dtype, copy=False)
-        grid = self._kernel.grid
-        U = grid.unfold(_backend.to_tensor(X))
-        if self._metric_root is not None:
-            U = U @ _backend.to_tensor(self._metric_root)
-        return U, grid
+        grid, device = self._kernel.grid, _backend.resolve_device(self.device)
+        root = None if root is None else _backend.to_tensor(root, device)
+        row_bytes = grid.positions * grid.patch_length * X.itemsize
+        parts = []
+        for block in _backend.blocks(len(X), row_bytes, device):
+            U = grid.unfold(_backend.to_tensor(X[block], device))
+            parts.append(_backend.to_numpy(function(grid, U if root is None else U @ root)))
+        return np.concatenate(parts)
 
     def transform(self, X, n_components=None):
         """Return images whose patches are those of X in the learned metric.
@@ -232,21 +233,18 @@ class BaseConvRFM(BaseKernelMachine):
             If `n_components` is out of range, or is given under `set_output`.
         """
         if n_components is None:
-            U, grid = self._patches(X)
-            covered = grid.fold(U.new_ones((1, *U.shape[1:])))
-            return _backend.to_numpy(grid.fold(U) / covered.clamp(min=1))
-        if _get_output_config("transform", self)["dense"] != "default":
-            raise ValueError(
-                "n_components works with array output only. Call "
-                "set_output(transform='default') first."
-            )
+            return self._on_patches(X, self._root_of_metric(), _assembled)
+        self._refuse_frames()
         check_is_fitted(self, "dual_coef_")
-        X = self._check(X).astype(self.X_fit_.dtype, copy=False)
         directions, strengths = top_directions(self.feature_matrix_, n_components)
-        filters = _backend.to_tensor(directions * np.sqrt(strengths)[:, None])
-        grid = self._kernel.grid
-        responses = grid.unfold(_backend.to_tensor(X)) @ filters.mT
-        return _backend.to_numpy(responses.mT.reshape(len(X), -1, *grid.size))
+        filters = (directions * np.sqrt(strengths)[:, None]).T
+        return self._on_patches(
+            X, filters, lambda grid, U: U.mT.reshape(len(U), n_components, *grid.size)
+        )
+
+    def _root_of_metric(self):
+        check_is_fitted(self, "dual_coef_")
+        return self._metric_root
 
     def patch_norms(self, X):
         """Lengths of patches in the learned metric: a map of what the predictor looks at.
@@ -261,5 +259,12 @@ class BaseConvRFM(BaseKernelMachine):
         ndarray of shape (n_samples, rows, columns)
             ``sqrt(x^T M x)`` of the patch x at every position.
         """
-        U, grid = self._patches(X)
-        return _backend.to_numpy(U.norm(dim=2).reshape(len(U), *grid.size))
+        return self._on_patches(
+            X, self._root_of_metric(), lambda grid, U: U.norm(dim=2).reshape(len(U), *grid.size)
+        )
+
+
+def _assembled(grid, U):
+    """Return images of patches, the mean where they overlap."""
+    covered = grid.fold(U.new_ones((1, *U.shape[1:])))
+    return grid.fold(U) / covered.clamp(min=1)

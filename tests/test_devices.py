@@ -9,11 +9,14 @@ from sklearn.base import clone
 
 from rfmlearn import ABCMLPRegressor, RFMClassifier, RFMRegressor, _backend
 from rfmlearn._recursion import recursive_features
-from rfmlearn.kernels import KERNELS, Rows
-from rfmlearn.kernels._base import squared_distances
+from rfmlearn.kernels import KERNELS, Rows, resolve_kernel
+from rfmlearn.kernels._convolution import ConvolutionalKernel
+from rfmlearn.kernels._patches import Grid, PatchKernel
+from rfmlearn.kernels._rows import squared_distances
 from rfmlearn.neural import layer_features
 from rfmlearn.solvers import SOLVERS, CholeskySolver, KernelSystem, PCGSolver
 
+GRID = Grid((2, 4, 4), (3, 3), 1, (1, 1))
 REAL = ["cpu"]
 REAL += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
 REAL += ["mps"] if torch.backends.mps.is_available() else []
@@ -48,6 +51,30 @@ def test_what_is_never_stored_stays_on_its_device(fake, kernel, diag, weighted):
     check_placement(kernel, diag, weighted, 20, centers=(torch.arange(10), torch.arange(10, 40)))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        PatchKernel(GRID, KERNELS["laplace"]()),
+        PatchKernel(GRID, KERNELS["ntk"](1)),
+        ConvolutionalKernel(GRID, 2, True, False),
+        ConvolutionalKernel(GRID, 2, False, True),
+    ],
+    ids=["patch_laplace", "cntk", "deep", "pooled"],
+)
+def test_kernels_of_images_stay_on_their_device(fake, kernel, weighted, monkeypatch):
+    # torch's own fake of these two indexes in Python, which this build refuses (see fake_cuda)
+    def unfold(grid, X):
+        return X.new_zeros((len(X), grid.positions, grid.patch_length)) + X[:, None, :1]
+
+    def fold(grid, patches):
+        return patches.new_zeros((len(patches), 32)) + patches.sum((1, 2))[:, None]
+
+    monkeypatch.setattr(Grid, "unfold", unfold)
+    monkeypatch.setattr(Grid, "fold", fold)
+    check_placement(kernel, False, weighted, 20, d=32, solver=CholeskySolver())
+
+
 def test_corrections_in_float32_stay_on_their_device(fake, monkeypatch):
     monkeypatch.setattr("rfmlearn.solvers._pcg._CORRECTED_FROM", 10)
     device = torch.device("cuda")
@@ -61,13 +88,13 @@ def test_corrections_in_float32_stay_on_their_device(fake, monkeypatch):
     assert (x.device.type, x.dtype) == ("cuda", torch.float64)
 
 
-def check_placement(kernel, diag, weighted, n_samples, **how):
-    device, n, d, c = torch.device("cuda"), 50, 4, 3
+def check_placement(kernel, diag, weighted, n_samples, d=4, **how):
+    device, n, c = torch.device("cuda"), 50, 3
     X, Y = torch.randn(n, d, device=device), torch.randn(n, c, device=device)
     states = recursive_features(
         X,
         Y,
-        kernel=KERNELS[kernel](),
+        kernel=resolve_kernel(kernel),
         bandwidth=1.0,
         adaptive=True,
         alphas=[1e-3, 1.0],

@@ -9,7 +9,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 from rfmlearn import RFMRegressor
 from rfmlearn.kernels import KERNELS, PowerExponential, RadialKernel, Rows, resolve_kernel
-from rfmlearn.kernels._base import squared_distances
+from rfmlearn.kernels._rows import squared_distances
 
 # of those of infinitely wide networks test_infinite_width.py has the references
 INVARIANT = [name for name in sorted(KERNELS) if KERNELS[name].translation_invariant]

@@ -103,7 +103,7 @@ class ConvolutionalKernel(ImageKernel):
                     factor = factor.transpose(0, 1).flatten(2)
                 G[rows, :, :, :-1] += (al @ factor).unflatten(2, (c, q)).transpose(0, 1)
                 G[rows, :, :, -1] += (be @ a).transpose(0, 1)
-        G = G[..., :-1] + 2 * G[..., -1:] * A.values[:, :, None]
+        G = G.narrow(3, 0, q) + 2 * G.narrow(3, q, 1) * A.values[:, :, None]
         return (self.weight_std**2 / q) * G.transpose(1, 2).flatten(1, 2)
 
     def _forward(self, A, B, own, slopes=False):
@@ -120,7 +120,7 @@ class ConvolutionalKernel(ImageKernel):
             E = AB * (rest if state.opposed else 1 - 2 * m)
             each = pairs = None
             if layer < self.depth - 1:
-                each = grids[layer + 1].windows.to(AB.device)
+                each = _backend.to_tensor(grids[layer + 1].windows, AB.device)
                 pairs = self._pair_windows(each, len(p))
             saved.append((partials, T, each, pairs))
             K = _mean(E, pairs).mul_(w).add_(b)

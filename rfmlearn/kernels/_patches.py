@@ -8,8 +8,9 @@ the sum over the slots that share a pixel.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -85,18 +86,18 @@ class Grid:
         """Return the grid of a further layer, whose pixels are the positions of this one."""
         return Grid((1, *self.size), self.patch, self.stride, self.padding)
 
-    @property
+    @cached_property
     def windows(self):
-        """Of each position the pixels (of one channel) in its patch, -1 in the padding."""
-        return _windows(self)
-
-
-@lru_cache(maxsize=64)
-def _windows(grid):
-    height, width = grid.image_shape[1:]
-    number = torch.arange(1, height * width + 1, dtype=torch.float64).reshape(1, -1)
-    single = Grid((1, height, width), grid.patch, grid.stride, grid.padding)
-    return single.unfold(number)[0].long() - 1
+        """Of each position the pixels (of one channel) in its patch, -1 in the padding; NumPy."""
+        number = np.arange(self.image_shape[1] * self.image_shape[2])
+        padded = np.pad(
+            number.reshape(self.image_shape[1:]),
+            [(around, around) for around in self.padding],
+            constant_values=-1,
+        )
+        cut = np.lib.stride_tricks.sliding_window_view(padded, self.patch)
+        cut = cut[:: self.stride, :: self.stride]
+        return cut.reshape(self.positions, -1).copy()
 
 
 class ImageKernel(Kernel):

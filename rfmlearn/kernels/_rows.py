@@ -60,7 +60,7 @@ class Rows:
         else:
             # elementwise: equal rows stay equal to the last bit
             values = X if root is None else X * root
-            resolution = torch.zeros_like(values[..., 0])
+            resolution = torch.zeros_like(values.select(-1, 0))
         return cls(values, None, resolution).divided_by(bandwidth)
 
     def divided_by(self, bandwidth):
