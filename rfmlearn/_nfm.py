@@ -181,8 +181,8 @@ class NFMTransformer(
         Raises
         ------
         ValueError
-            If the data are unfit, the training diverges, there is no such layer, the layer is a
-            convolution, `n_components` is more than its inputs, or `subtract_init` is asked for
+            If the data are unfit, the training diverges, there is no such layer, the layer reads
+            a sequence, `n_components` is more than its inputs, or `subtract_init` is asked for
             where the initial weights are unknown.
         TypeError
             If the estimator is no network, or takes no sample weights.
@@ -226,6 +226,8 @@ class NFMTransformer(
         total = M.trace()
         self.explained_ratio_ = strengths / total if total > 0 else np.zeros_like(strengths)
         self._root = matrix_power(M, self.power)
+        # one, or those of the patches that a convolution reads
+        self._positions = first.shape[1] if first.ndim == 3 else 1
         # whether the layer reads the rows themselves
         self._on_rows = first.shape == X[:1].shape and np.array_equal(
             first, X[:1].astype(first.dtype)
@@ -267,7 +269,8 @@ class NFMTransformer(
         Returns
         -------
         ndarray of shape (n_samples, d) or (n_samples, n_components)
-            ``H M^power``, or ``H components_.T``; H is X, or the input of `layer` at X.
+            ``H M^power``, or ``H components_.T``; H is X, or the input of `layer` at X. Of a
+            convolution those of one patch after the other.
         """
         check_is_fitted(self, "components_")
         H = self._check(X)
@@ -275,7 +278,8 @@ class NFMTransformer(
             module, _ = read_network(self.estimator_)
             H = layer_inputs(module, H, self.layer % len(self.feature_matrices_))
         H = H.astype(self.components_.dtype, copy=False)
-        return H @ (self._root if self.n_components is None else self.components_.T)
+        Z = H @ (self._root if self.n_components is None else self.components_.T)
+        return Z.reshape(len(Z), -1)
 
     @available_if(_maps_back)
     def inverse_transform(self, Z):
@@ -305,7 +309,7 @@ class NFMTransformer(
 
     @property
     def _n_features_out(self):
-        return len(self._root if self.n_components is None else self.components_)
+        return self._positions * len(self._root if self.n_components is None else self.components_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

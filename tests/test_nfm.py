@@ -116,9 +116,11 @@ def test_a_module_that_reads_something_else_first():
     with pytest.raises(AttributeError, match="inverse_transform") as reason:
         features.inverse_transform(features.transform(X))
     assert "Layer 0 does not read the rows themselves" in str(reason.value.__cause__)
-    image = nn.Sequential(nn.Unflatten(1, (1, 1, 5)), nn.utils.skip_init(nn.Conv2d, 1, 2, 1))
+    sequence = nn.Sequential(
+        nn.Unflatten(1, (1, 5)), nn.utils.skip_init(nn.Linear, 5, 3), nn.Flatten()
+    )
     with pytest.raises(ValueError, match="not one vector a row"):
-        NFMTransformer(image.double()).fit(X, y)
+        NFMTransformer(sequence.double()).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -205,3 +207,32 @@ def test_learned_directions_beat_those_of_largest_variance_on_real_tables():
         ours, pca = on(X[:900], y[:900], k)
         wins += ours > pca
     assert wins == 4
+
+
+def test_a_convolution_maps_patches():
+    # stride, dilation and every kind of padding: W times the patches is what the layer computes
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 2 * 7 * 6)), rng.normal(size=12)
+    for how in (
+        {},
+        {"stride": 2, "padding": (1, 0)},
+        {"padding": "same", "dilation": 2},
+        {"padding": "valid"},
+        {"padding": 1, "padding_mode": "reflect"},
+    ):
+        torch.manual_seed(0)
+        conv = torch.nn.Conv2d(2, 4, (3, 2), bias=False, dtype=torch.float64, **how)
+        images = torch.from_numpy(X).reshape(-1, 2, 7, 6)
+        z = conv(images).detach()
+        net = torch.nn.Sequential(
+            torch.nn.Unflatten(1, (2, 7, 6)), conv, torch.nn.ReLU(), torch.nn.Flatten(),
+            torch.nn.Linear(z[0].numel(), 1, dtype=torch.float64),
+        )  # fmt: skip
+        model = NFMTransformer(net, power=1.0).fit(X, y)
+        Z, W = model.transform(X), conv.weight.detach().flatten(1).numpy()
+        # H W^T W, as W^T times the outputs
+        expected = z.flatten(2).mT.numpy() @ W
+        assert_allclose(Z, expected.reshape(12, -1), rtol=1e-10, atol=1e-12)
+        assert len(model.get_feature_names_out()) == Z.shape[1]
+        few = NFMTransformer(net, n_components=2).fit(X, y).transform(X)
+        assert few.shape == (12, 2 * z[0, 0].numel())

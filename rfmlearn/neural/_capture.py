@@ -184,11 +184,14 @@ def capture(model, place, X, weight, output, n_mixtures, center, seed, max_rows)
 
 
 def inputs_of(model, place, X, number):
-    """Return the inputs of one call of a layer at all rows, (n, d) (see `capture`)."""
+    """Return the inputs of one call of a layer at all rows, (n, d) (see `capture`).
+
+    Of a convolution its patches, (n, positions, d).
+    """
     seen, parts = [], []
 
     def note(layer, args):
-        seen.append(args[0])
+        seen.append((layer, args[0]))
 
     with ExitStack() as stack:
         stack.enter_context(_as_it_was(model))
@@ -199,13 +202,37 @@ def inputs_of(model, place, X, number):
         for start in range(0, len(X), _ROWS_OF_INPUTS):
             seen.clear()
             model(place(X[start : start + _ROWS_OF_INPUTS]))
-            if seen[number].ndim != 2:
+            layer, h = seen[number]
+            if isinstance(layer, nn.Conv2d) and h.ndim == 4:
+                parts.append(patches_of(layer, h))
+                continue
+            if h.ndim != 2:
                 raise ValueError(
-                    f"The inputs of layer {number} have shape {tuple(seen[number].shape)}, not one "
-                    "vector a row; they cannot be features of a table."
+                    f"The inputs of layer {number} have shape {tuple(h.shape)}, not one vector a "
+                    "row; they cannot be features of a table."
                 )
-            parts.append(seen[number].clone())
+            parts.append(h.clone())
     return torch.cat(parts)
+
+
+def patches_of(layer, h):
+    """Return the patches that a convolution reads of h (n, channels, height, width)."""
+    around = []
+    for size, dilation, padding in zip(
+        layer.kernel_size, layer.dilation, _each(layer.padding), strict=True
+    ):
+        total = dilation * (size - 1) if padding == "same" else 0
+        both = (total // 2, total - total // 2) if isinstance(padding, str) else (padding, padding)
+        around = [*both, *around]
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    h = nn.functional.pad(h, around, mode)
+    return nn.functional.unfold(
+        h, layer.kernel_size, dilation=layer.dilation, stride=layer.stride
+    ).mT
+
+
+def _each(padding):
+    return (padding, padding) if isinstance(padding, str) else padding
 
 
 def _next_size(tape, n, max_rows):

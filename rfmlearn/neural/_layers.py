@@ -195,7 +195,7 @@ def layer_features(
 
 
 def layer_inputs(module, X, number):
-    """Return what one call of a layer reads, (n, d), as NumPy.
+    """Return what one call of a layer reads, as NumPy.
 
     Parameters
     ----------
@@ -208,13 +208,13 @@ def layer_inputs(module, X, number):
 
     Returns
     -------
-    ndarray of shape (n, d)
-        The inputs.
+    ndarray of shape (n, d) or (n, positions, d)
+        The inputs; of a convolution its patches.
 
     Raises
     ------
     ValueError
-        If they are not one vector a row: those of a convolution, or of a sequence.
+        If they are neither: those of a sequence.
     """
     X, place = _as_input(X, module)
     return _backend.to_numpy(inputs_of(module, place, X, number))
