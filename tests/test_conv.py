@@ -388,3 +388,29 @@ def test_a_star_in_the_corner_is_found():
         ]
         gains.append(scores[1] - scores[0])
     assert np.mean(gains) > 0.08
+
+
+def test_identities_of_the_patch_agop():
+    X = images(20, shape=(2, 6, 6))
+    # linear convolution, all its outputs: P K^T K
+    conv = torch.nn.Conv2d(2, 5, 3, dtype=f64)
+    net = torch.nn.Sequential(torch.nn.Unflatten(1, (2, 6, 6)), conv, torch.nn.Flatten())
+    (layer,) = layer_features(net, X, agop_outputs="all")
+    K = conv.weight.detach().flatten(1).numpy()
+    assert_allclose(layer.agop, 16 * K.T @ K, rtol=1e-12)
+    assert_allclose(layer.nfm, K.T @ K, rtol=1e-12)
+    # relu on images and their negatives, orthonormal read-out: half of it
+    head = torch.nn.Linear(80, 80, bias=False, dtype=f64)
+    torch.nn.init.orthogonal_(head.weight, generator=torch.manual_seed(0))
+    conv.bias.data.zero_()
+    net = torch.nn.Sequential(net[0], conv, torch.nn.ReLU(), net[2], head)
+    first = layer_features(net, torch.cat([X, -X]), agop_outputs="all")[0]
+    assert_allclose(first.agop, 8 * K.T @ K, rtol=1e-12)
+    # patches side by side: the sum of the diagonal blocks of the AGOP of images
+    y = np.sin(X[:, 0].numpy()) + X[:, 7].numpy()
+    tiled = {"image_shape": (2, 6, 6), "stride": 3, "agop_power": 1.0, "matrix_scaling": None}
+    before, after = (ConvRFMRegressor(max_iter=t, **tiled).fit(X, y) for t in (0, 1))
+    G = torch.from_numpy(before.input_gradients(X)[:, 0]).reshape(20, 2, 2, 3, 2, 3)
+    blocks = G.permute(0, 2, 4, 1, 3, 5).reshape(20, 4, 18)
+    expected = torch.einsum("npa,npb->ab", blocks, blocks) / 20
+    assert_allclose(after.feature_matrix_, expected, rtol=1e-8, atol=1e-10)
