@@ -107,9 +107,9 @@ class BaseKernelRegime(BaseModel):
             mean = np.average(Y, axis=0, weights=weight)
             scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
             scale[scale == 0] = 1.0
-        self._unit, self._flat = (mean, scale), target.flat(y)
-        found = regime.fit(self, X, y, (Y - mean) / scale, weight, device)
-        self._total_weight = float(weight.sum())
+        unit, flat = (mean, scale), target.flat(y)
+        found = regime.fit(self, X, y, (Y - mean) / scale, weight, device, unit, flat)
+        self._unit, self._flat, self._total_weight = unit, flat, float(weight.sum())
         for name in _OPTIONAL:
             vars(self).pop(name, None)  # of an earlier fit
         for name, value in {**found, **self._task_attributes(target)}.items():

@@ -19,7 +19,7 @@ class KernelRegime(NamedTuple):
     prior: type
     is_gp: bool
 
-    def fit(self, model, X, y, R, weight, device):
+    def fit(self, model, X, y, R, weight, device, unit, flat):
         """Return the fitted attributes.
 
         Parameters
@@ -36,6 +36,10 @@ class KernelRegime(NamedTuple):
             Positive row weights.
         device : torch.device
             Where to compute.
+        unit : tuple of two ndarray of shape (c,)
+            ``y = mean + scale R``.
+        flat : bool
+            Whether predictions are 1-D.
 
         Returns
         -------
@@ -84,7 +88,7 @@ class KernelRegime(NamedTuple):
             "kernel_": kernel,
             "X_train_": np.array(X),
             "y_train_": np.array(y),
-            "alpha_": coef[:, 0] if model._flat else coef,
+            "alpha_": coef[:, 0] if flat else coef,
             "max_learning_rate_": 2 * float(count) / top if top > 0 else np.inf,
             "_flow": (rate, tuple(_backend.to_numpy(F) for F in inverse.factors)),
             "_sqrt_weight": np.sqrt(weight),

@@ -19,7 +19,7 @@ STEPS = 1000
 class FeatureLearningRegime:
     """Gradient descent on the squared error, all rows in one step."""
 
-    def fit(self, model, X, y, R, weight, device):
+    def fit(self, model, X, y, R, weight, device, unit, flat):
         """Return the fitted attributes (see `KernelRegime.fit`)."""
         steps = STEPS if model.training_time is None else model.training_time
         if steps != int(steps) or np.ndim(model.alpha) or model.activation not in ACTIVATIONS:
@@ -37,10 +37,9 @@ class FeatureLearningRegime:
         w, b = model._scales(gain(model.activation))
         tensors = [_backend.to_tensor(np.asarray(a, X.dtype), device) for a in (X, R, weight)]
         network = make_network(scaling.sizes, model.activation, tensors[0].dtype, device)
-        scaling.initialize(
-            network, w, seed=int(check_random_state(model.random_state).randint(2**31))
-        )
-        start = weights_of(network, *model._unit)
+        rng = check_random_state(model.random_state)
+        scaling.initialize(network, w, seed=int(rng.randint(2**31)))
+        start = weights_of(network, *unit)
         # the loss is a mean over rows, that of the flow over rows and outputs
         rate, penalty = model.learning_rate / c, model.alpha / weight.sum()
         groups = scaling.parameter_groups(network, rate, penalty)
@@ -56,7 +55,7 @@ class FeatureLearningRegime:
             batch_size=len(X), seed=0,
         )  # fmt: skip
         losses = np.array([2 / c * float(value) for value in islice(course, int(steps))])
-        coefs, intercepts = weights_of(network, *model._unit)
+        coefs, intercepts = weights_of(network, *unit)
         if not all(np.isfinite(W).all() for W in (losses, *coefs, *intercepts)):
             raise ValueError(
                 f"The training diverged with learning_rate={model.learning_rate}. Lower it, or "

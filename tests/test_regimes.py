@@ -203,6 +203,15 @@ def test_several_alphas_are_judged_by_leaving_rows_out(regime):
         KernelRegimeRegressor(regime, alpha=alphas, training_time=1.0).fit(X, Y)
 
 
+def test_a_fit_that_fails_leaves_the_last_one():
+    X, y = data()
+    model = KernelRegimeRegressor("nngp", depth=0, normalize_y=True).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(np.linalg.LinAlgError):
+        model.set_params(alpha=0.0).fit(X, 100 * y + 7)
+    assert_array_equal(model.predict(X), before)
+
+
 def test_draws_have_the_ensembles_moments():
     X, y = data(10)
     Q = data(3, seed=1)[0]
