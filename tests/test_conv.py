@@ -66,7 +66,7 @@ def test_patches_are_cut_row_by_row(name):
     # windows of a further layer hold what its patches hold
     inner = Grid((1, *SHAPE[1:]), grid.patch, grid.stride, grid.padding)
     single = images(1, 1, inner.image_shape)
-    filled = torch.cat([single[0], torch.zeros(1, dtype=f64)])[inner.windows]
+    filled = torch.cat([single[0], torch.zeros(1, dtype=f64)])[inner.windows()]
     assert_array_equal(filled, inner.unfold(single)[0])
 
 

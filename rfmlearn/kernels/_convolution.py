@@ -120,7 +120,7 @@ class ConvolutionalKernel(ImageKernel):
             E = AB * (rest if state.opposed else 1 - 2 * m)
             each = pairs = None
             if layer < self.depth - 1:
-                each = _backend.to_tensor(grids[layer + 1].windows, AB.device)
+                each = grids[layer + 1].windows(AB.device)
                 pairs = self._pair_windows(each, len(p))
             saved.append((partials, T, each, pairs))
             K = _mean(E, pairs).mul_(w).add_(b)

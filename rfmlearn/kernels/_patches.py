@@ -8,9 +8,7 @@ the sum over the slots that share a pixel.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
-import numpy as np
 import torch
 from torch.nn import functional
 
@@ -86,18 +84,14 @@ class Grid:
         """Return the grid of a further layer, whose pixels are the positions of this one."""
         return Grid((1, *self.size), self.patch, self.stride, self.padding)
 
-    @cached_property
-    def windows(self):
-        """Of each position the pixels (of one channel) in its patch, -1 in the padding; NumPy."""
-        number = np.arange(self.image_shape[1] * self.image_shape[2])
-        padded = np.pad(
-            number.reshape(self.image_shape[1:]),
-            [(around, around) for around in self.padding],
-            constant_values=-1,
-        )
-        cut = np.lib.stride_tricks.sliding_window_view(padded, self.patch)
-        cut = cut[:: self.stride, :: self.stride]
-        return cut.reshape(self.positions, -1).copy()
+    def windows(self, device=None):
+        """Return of each position the pixels (of one channel) in its patch, -1 in the padding."""
+        height, width = self.image_shape[1:]
+        number = torch.arange(height * width, device=device).reshape(height, width)
+        rows, columns = self.padding
+        padded = functional.pad(number, (columns, columns, rows, rows), value=-1)
+        cut = padded.unfold(0, self.patch[0], self.stride).unfold(1, self.patch[1], self.stride)
+        return cut.reshape(self.positions, -1)
 
 
 class ImageKernel(Kernel):
