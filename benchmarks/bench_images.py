@@ -4,7 +4,7 @@
     python benchmarks/bench_images.py [--data DIR] [--kernel patch_laplace] [--power 1.0]
 
 Digits, digits on a noisy canvas, and noise with a star in a corner that decides; with --data, a
-folder with mnist.npz and cifar10_small.npz, 1,000 images of each as well. "chosen" is the iterate
+folder with mnist.npz and cifar10_small.npz, images of each as well. "chosen" is the iterate
 that early stopping keeps, by images held out of the training ones.
 """
 
@@ -39,7 +39,7 @@ def star(rng):
     return X, y, (3, 24, 24), 200
 
 
-def of_file(path):
+def of_file(path, n):
     def load(rng):
         with np.load(path) as file:
             X = np.concatenate([file["X_train"], file["X_test"]]) / 255.0
@@ -47,7 +47,7 @@ def of_file(path):
         if X.shape[-1] == 3:
             X = X.transpose(0, 3, 1, 2)
         shape = X.shape[1:] if X.ndim == 4 else (1, *X.shape[1:])
-        return X, y, shape, 1000
+        return X, y, shape, n
 
     return load
 
@@ -59,15 +59,18 @@ def main():
     parser.add_argument("--power", type=float, default=1.0)
     parser.add_argument("--updates", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--images", type=int, default=1000, help="to learn from, of --data")
+    parser.add_argument("--tasks", nargs="+", help="only these")
     args = parser.parse_args()
     tasks = {"digits": digits, "noisy digits": noisy_digits, "star": star}
     if args.data:
-        tasks |= {name: of_file(args.data / f"{name}.npz") for name in ("mnist", "cifar10_small")}
+        for name in ("mnist", "cifar10_small"):
+            tasks[name] = of_file(args.data / f"{name}.npz", args.images)
     print(f"kernel={args.kernel!r}, agop_power={args.power}, alpha=1e-2, patch 3")
     head = " ".join(f"{f'update {t}':>9s}" for t in range(args.updates + 1))
     print(f"{'':14s} {head} {'chosen':>8s} {'gain':>7s} {'RFM, 0':>8s} {'RFM, 3':>8s}")
-    for name, load in tasks.items():
-        rows = []
+    for name in args.tasks or tasks:
+        load, rows = tasks[name], []
         for seed in range(args.seeds):
             rng = np.random.default_rng(seed)
             X, y, shape, n = load(rng)
