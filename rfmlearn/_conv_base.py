@@ -22,9 +22,6 @@ from rfmlearn.kernels._patches import Grid, PatchKernel
 # The scales of the kernels: those that keep the size of a signal through relu.
 _SCALES = {"weight_std": 2.0**0.5, "bias_std": 0.1}
 
-# Fitted attributes that are not public.
-_PRIVATE = ("_kernel", "_shift", "_metric_root", "_total_weight")
-
 
 class BaseConvRFM(BaseKernelMachine):
     """The parameters and the geometry; a subclass adds a task."""
@@ -132,20 +129,20 @@ class BaseConvRFM(BaseKernelMachine):
         MemoryError
             If the kernel matrix does not fit into what is free.
         """
-        whole = clone(self)
-        if self.warm_start and hasattr(self, "feature_matrix_"):
-            whole.feature_matrix_ = self.feature_matrix_
+        whole = None
+        if self.early_stopping and X_val is None:
+            whole = clone(self)
+            if self.warm_start and hasattr(self, "feature_matrix_"):
+                whole.feature_matrix_ = self.feature_matrix_
         super().fit(
             X, y, sample_weight, X_val=X_val, y_val=y_val, sample_weight_val=sample_weight_val
         )
-        if self.early_stopping and X_val is None:
+        if whole is not None:
             whole.set_params(early_stopping=False, max_iter=self.best_iter_)
             whole.fit(X, y, sample_weight)
-            for name in ("history_", "n_iter_"):  # those of the choice
-                delattr(whole, name)
-            vars(self).update(
-                {k: v for k, v in vars(whole).items() if k.endswith("_") or k in _PRIVATE}
-            )
+            # what is fitted, but the course of the choice
+            kept = {"history_": self.history_, "n_iter_": self.n_iter_}
+            vars(self).update({**vars(whole), **self.get_params(deep=False), **kept})
         return self
 
     def _check(self, X, y="no_validation", reset=False):
@@ -199,7 +196,6 @@ class BaseConvRFM(BaseKernelMachine):
 
     def _on_patches(self, X, root, function):
         """Return what a function of grid and patches times a matrix gives, block by block."""
-        check_is_fitted(self, "dual_coef_")
         X = self._check(X).astype(self.X_fit_.dtype, copy=False)
         grid, device = self._kernel.grid, _backend.resolve_device(self.device)
         root = None if root is None else _backend.to_tensor(root, device)
@@ -232,19 +228,15 @@ class BaseConvRFM(BaseKernelMachine):
         ValueError
             If `n_components` is out of range, or is given under `set_output`.
         """
-        if n_components is None:
-            return self._on_patches(X, self._root_of_metric(), _assembled)
-        self._refuse_frames()
         check_is_fitted(self, "dual_coef_")
+        if n_components is None:
+            return self._on_patches(X, self._metric_root, _assembled)
+        self._refuse_frames()
         directions, strengths = top_directions(self.feature_matrix_, n_components)
         filters = (directions * np.sqrt(strengths)[:, None]).T
         return self._on_patches(
             X, filters, lambda grid, U: U.mT.reshape(len(U), n_components, *grid.size)
         )
-
-    def _root_of_metric(self):
-        check_is_fitted(self, "dual_coef_")
-        return self._metric_root
 
     def patch_norms(self, X):
         """Lengths of patches in the learned metric: a map of what the predictor looks at.
@@ -259,8 +251,9 @@ class BaseConvRFM(BaseKernelMachine):
         ndarray of shape (n_samples, rows, columns)
             ``sqrt(x^T M x)`` of the patch x at every position.
         """
+        check_is_fitted(self, "dual_coef_")
         return self._on_patches(
-            X, self._root_of_metric(), lambda grid, U: U.norm(dim=2).reshape(len(U), *grid.size)
+            X, self._metric_root, lambda grid, U: U.norm(dim=2).reshape(len(U), *grid.size)
         )
 
 

@@ -72,7 +72,7 @@ class Angles:
         self.back = 1 - u  # (1 + cos) / 2
         self.opposed = _backend.holds(2 * self.back.min() < _OPPOSED)
         self.k = torch.addcmul(self._root(), self._root(), u, value=-2) if k is None else k
-        self.shares = None
+        self.shares = self.measured = None
 
     def _root(self):
         return self.p.sqrt() * self.q.sqrt()
@@ -89,10 +89,10 @@ class Angles:
         return self.k
 
     def partials(self):
-        S, kink, p = self._kink(self.act.kappa * self.act.c)
-        _, _, Edot = self._measure(self.u.clone())
-        E_d = self.act.c * torch.ones_like(self.p)
         f = self.act.kappa * self.act.c
+        S, kink, p = self._kink(f)
+        _, _, Edot = self.measure()
+        E_d = self.act.c * torch.ones_like(self.p)
         return Edot, f * S / (2 * p), Edot, kink, -kink * self.covariance() / (2 * p), E_d
 
     def _kink(self, factor):
@@ -104,11 +104,16 @@ class Angles:
         kink = torch.where(apart & (S > 0), factor / S, torch.zeros_like(S))
         return S, kink, torch.where(self.p > 0, self.p, torch.ones_like(self.p))
 
-    def _measure(self, u):
+    def measure(self):
         """Return m, what the covariance is made of (m, or E / (c root)), and the dual of phi'.
 
-        Overwrites u.
+        Once a layer: the first call overwrites u.
         """
+        if self.measured is None:
+            self.measured = self._measure(self.u)
+        return self.measured
+
+    def _measure(self, u):
         kappa, c = self.act.kappa, self.act.c
         if not self.opposed:
             a, g = u.sqrt().asin_(), torch.addcmul(u, u, u, value=-1).sqrt_()
@@ -126,7 +131,7 @@ class Angles:
         return m.clamp_(min=0, max=1), rho, Edot
 
     def advance(self, w, b):
-        m, rest, Edot = self._measure(self.u)
+        (m, rest, Edot), self.measured = self.measure(), None
         A, B = (w * self.act.c * x for x in (self.p, self.q))
         self.p, self.q = A + b, B + b
         self.k, self.shares = None, (A.sqrt() * B.sqrt(), rest, self.opposed, b)

@@ -49,6 +49,11 @@ def resolve_kernel(kernel):
     return KERNELS[kernel]() if isinstance(kernel, str) else kernel
 
 
+def root_or_one(square):
+    """Return the square root of a 0-d tensor, 1 where it is not positive."""
+    return torch.where(square > 0, square, torch.ones_like(square)).sqrt()
+
+
 class Kernel(ABC):
     """What the recursion asks of a kernel.
 
@@ -163,8 +168,7 @@ class Kernel(ABC):
         0-d tensor
             Positive; 1 where all rows are equal.
         """
-        square = 2 * variance.sum()
-        return torch.where(square > 0, square, torch.ones_like(square)).sqrt()
+        return root_or_one(2 * variance.sum())
 
     @abstractmethod
     def matrix(self, A, B, self_index=None):

@@ -13,6 +13,7 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn.kernels._angles import Angles, unit_rows
+from rfmlearn.kernels._base import root_or_one
 from rfmlearn.kernels._duals import DUALS
 from rfmlearn.kernels._patches import Grid, ImageKernel
 from rfmlearn.kernels._rows import Rows, own_pairs, squared_distances
@@ -70,8 +71,7 @@ class ConvolutionalKernel(ImageKernel):
 
     def spread(self, variance):
         """Return the rms of a coordinate (see `NTK`)."""
-        square = variance.mean()
-        return torch.where(square > 0, square, torch.ones_like(square)).sqrt()
+        return root_or_one(variance.mean())
 
     def matrix(self, A, B, self_index=None):
         """Return the kernel of every row of A with every row of B (see `Kernel`)."""
@@ -115,14 +115,14 @@ class ConvolutionalKernel(ImageKernel):
             state = Angles.of(DUALS["relu"], *self._of_pairs(p, q), u, K)
             T = state.covariance() if T is None else T
             partials = state.partials() if slopes else None
-            m, rest, Edot = state._measure(state.u)
+            m, rest, Edot = state.measure()
             AB = (state.act.c * state.p).sqrt() * (state.act.c * state.q).sqrt()
             E = AB * (rest if state.opposed else 1 - 2 * m)
             each = pairs = None
             if layer < self.depth - 1:
                 each = grids[layer + 1].windows(AB.device)
                 pairs = self._pair_windows(each, len(p))
-            saved.append((partials, T, each, pairs))
+            saved.append((partials, T, each, pairs, len(p)))
             K = _mean(E, pairs).mul_(w).add_(b)
             if self.tangent or slopes:
                 T = torch.add(K, _mean(Edot * T, pairs), alpha=w)
@@ -181,11 +181,8 @@ class ConvolutionalKernel(ImageKernel):
         bias, n = self.bias_std, each.shape[1]
         u = lost / (left * right)
         u += (bias / left - bias / right).square_().div_(4)
-        padded = [torch.cat([x, torch.zeros_like(x[:1])]) for x in roots]
-        for column in each.T:
-            first, second = self._of_pairs(
-                *(x.index_select(0, column % len(x)) / y for x, y in zip(padded, lengths))
-            )
+        for members in zip(*(_members(x, each) for x in roots)):
+            first, second = self._of_pairs(*(x / y for x, y in zip(members, lengths)))
             u += (first - second).square_().div_(4 * n)
         return u.clamp_(min=0, max=1)
 
@@ -197,9 +194,8 @@ class ConvolutionalKernel(ImageKernel):
         w, (Edot, *_) = self.weight_std**2, saved[-1][0]
         one = Edot.new_ones((1, *Edot.shape[1:]))
         gk, gT, gp = (0 * one, one, 0 * one) if self.tangent else (one, 0 * one, 0 * one)
-        for partials, T, each, pairs in reversed(saved):
+        for partials, T, each, pairs, P in reversed(saved):
             Edot, E_p, E_k, Edot_k, Edot_p, _ = partials
-            P = round(len(Edot) ** (0.5 if self.pooling else 1))
             gE = w * _spread(gk + gT, pairs, len(Edot))
             below = w * _spread(gp, each, P)
             gk, own = gE * E_k, gE * E_p
@@ -219,11 +215,14 @@ def _mean(E, window):
     """Return the mean over each window, 0 in the padding; over all without windows."""
     if window is None:
         return E.mean(0)
+    return sum(_members(E, window)) / window.shape[1]
+
+
+def _members(E, window):
+    """Yield the first member of all windows, the second, and so on; 0 in the padding."""
     padded = torch.cat([E, torch.zeros_like(E[:1])])
-    total = 0.0
     for column in window.T:  # -1 is the last one
-        total = total + padded.index_select(0, column % len(padded))
-    return total / window.shape[1]
+        yield padded.index_select(0, column % len(padded))
 
 
 def _spread(G, window, n):

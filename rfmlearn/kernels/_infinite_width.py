@@ -19,7 +19,7 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn.kernels._angles import Angles, Covariances, SignAngles
-from rfmlearn.kernels._base import Kernel, register
+from rfmlearn.kernels._base import Kernel, register, root_or_one
 from rfmlearn.kernels._duals import DUALS, Homogeneous, Sign, Smooth
 from rfmlearn.kernels._rows import own_pairs
 
@@ -65,8 +65,7 @@ class _InfiniteWidth(Kernel):
 
     def spread(self, variance):
         """Return the rms of a coordinate, so that ``x.x / d`` is 1 on average (see `Kernel`)."""
-        square = variance.mean()
-        return torch.where(square > 0, square, torch.ones_like(square)).sqrt()
+        return root_or_one(variance.mean())
 
     def matrix(self, A, B, self_index=None):
         """Return the kernel of every row of A with every row of B (see `Kernel`)."""
