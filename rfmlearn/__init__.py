@@ -16,13 +16,15 @@ _HOME = {
     "ConvRFMRegressor": "rfmlearn._conv",
     "KernelRegimeClassifier": "rfmlearn._regimes",
     "KernelRegimeRegressor": "rfmlearn._regimes",
+    "LinearRFMRegressor": "rfmlearn._linear",
     "NFMTransformer": "rfmlearn._nfm",
     "RFMClassifier": "rfmlearn._rfm",
     "RFMClassifierCV": "rfmlearn._rfm_cv",
     "RFMRegressor": "rfmlearn._rfm",
     "RFMRegressorCV": "rfmlearn._rfm_cv",
+    "RecursiveFeatureLearner": "rfmlearn._learner",
 }
-_MODULES = {"datasets", "features", "inspection", "kernels", "neural", "solvers"}
+_MODULES = {"datasets", "features", "inspection", "kernels", "linear", "neural", "solvers"}
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

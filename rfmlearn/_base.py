@@ -20,7 +20,12 @@ from sklearn.base import (
 from sklearn.callback import CallbackSupportMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions  # noqa: F401
+from sklearn.utils._param_validation import (  # noqa: F401
+    HasMethods,
+    Interval,
+    Options,
+    StrOptions,
+)
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -46,7 +51,7 @@ COURSE_CONSTRAINTS = {
 }
 
 
-class BaseModel(CallbackSupportMixin, BaseEstimator):
+class BaseModel(BaseEstimator):
     """What every estimator does with its rows before it fits them.
 
     A subclass adds a task (see `_tasks`): what a target is, and how it is weighted.
@@ -120,6 +125,11 @@ class BaseModel(CallbackSupportMixin, BaseEstimator):
         return X_val, target.encode(y_val), weight
 
 
+def svm_gamma(machine):
+    """Return the gamma that a fitted support vector machine works with."""
+    return machine._gamma
+
+
 def _refuse_huge(X):
     """Raise where squared distances would leave the range of the dtype."""
     limit = np.sqrt(np.finfo(X.dtype).max / 16) / X.shape[1]
@@ -135,6 +145,7 @@ def _refuse_huge(X):
 class BaseKernelMachine(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
+    CallbackSupportMixin,
     BaseModel,
     metaclass=ABCMeta,
 ):

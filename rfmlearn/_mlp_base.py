@@ -5,6 +5,7 @@ import warnings
 from copy import deepcopy
 
 import numpy as np
+from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -46,7 +47,7 @@ _RATES = {"adam": 1e-3, "sgd": 0.05}
 _FIELDS = [("epoch", np.int64), ("train_loss", np.float64), ("validation_loss", np.float64)]
 
 
-class BaseABCMLP(BaseModel):
+class BaseABCMLP(CallbackSupportMixin, BaseModel):
     """A multilayer perceptron in an abc-parametrisation; a subclass adds a task.
 
     `_centred` brings a target matrix to the scale of the network, and says how to go back.

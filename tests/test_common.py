@@ -3,6 +3,11 @@
 
 import os
 
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.svm import SVC, SVR
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rfmlearn import (
@@ -12,7 +17,9 @@ from rfmlearn import (
     ConvRFMRegressor,
     KernelRegimeClassifier,
     KernelRegimeRegressor,
+    LinearRFMRegressor,
     NFMTransformer,
+    RecursiveFeatureLearner,
     RFMClassifier,
     RFMRegressor,
 )
@@ -50,6 +57,24 @@ IMAGES = [
 ]
 
 
-@parametrize_with_checks([*VARIANTS, *NETWORKS, *REGIMES, *IMAGES])
+LINEAR = [LinearRFMRegressor(), LinearRFMRegressor(diag=False, power=0.5)]
+LEARNERS = [
+    RecursiveFeatureLearner(estimator, **how)
+    for estimator, how in (
+        (SVR(), {}),
+        (SVC(), {"diag": True}),
+        (Ridge(), {}),
+        (LogisticRegression(max_iter=1000), {"power": 0.25}),
+        (KernelRidge(kernel="laplacian"), {"center_gradients": True}),
+        (KNeighborsClassifier(), {}),
+        (KNeighborsRegressor(), {"early_stopping": True}),
+        (DecisionTreeClassifier(random_state=0), {"n_agop_samples": 20}),
+        (RFMRegressor(max_iter=0), {"gradient": "analytic"}),
+        (RFMClassifier(max_iter=0), {"gradient": "numeric"}),
+    )
+]
+
+
+@parametrize_with_checks([*VARIANTS, *NETWORKS, *REGIMES, *IMAGES, *LINEAR, *LEARNERS])
 def test_check_estimator(estimator, check):
     check(estimator)
