@@ -85,7 +85,7 @@ class LinearRFMRegressor(RegressorTask, BaseModel):
     >>> y = 3 * X[:, 0] - 2 * X[:, 1] + 0.1 * rng.standard_normal(80)
     >>> model = LinearRFMRegressor().fit(X, y)
     >>> model.coef_[:3].round(1) + 0.0
-    array([ 3., -2.,  0.])
+    array([ 3. , -1.9,  0. ])
     """
 
     _parameter_constraints = {
