@@ -24,16 +24,23 @@ LEAST_SMOOTHING = 1e-14
 class LinearRFMResult(NamedTuple):
     """What `linear_rfm` and `complete_matrix` return.
 
-    Attributes
+    Parameters
     ----------
-    coef : ndarray
+    coef : array or tensor
         The coefficients W, or the completed matrix.
-    feature_matrix : ndarray of shape (d, d) or (d,)
+    feature_matrix : array or tensor of shape (d, d) or (d,)
         The metric M in which they were fitted, its largest eigenvalue 1.
     n_iter : int
         Number of updates made.
     change : float
         Size of the last change of W relative to W; not above `tol` if the recursion settled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rfmlearn.linear import linear_rfm
+    >>> linear_rfm(np.eye(2), np.array([3.0, 0.0])).coef
+    array([3., 0.])
     """
 
     coef: object
@@ -223,8 +230,12 @@ def complete_matrix(Y, *, alpha=0.0, power=1.0, max_iter=300, decay=0.9, tol=1e-
         The matrix, NaN where it is not known.
     alpha : float, default=0.0
         Ridge for noisy entries; 0 keeps those that are known.
-    power, max_iter, decay
-        As in `linear_rfm`.
+    power : float, default=1.0
+        Power of the AGOP, as in `linear_rfm`, like the next two.
+    max_iter : int, default=300
+        Largest number of updates.
+    decay : float, default=0.9
+        Factor of the smoothing from one update to the next.
     tol : float, default=1e-8
         Stop when the matrix changes by less, relative to its length.
 
