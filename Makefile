@@ -8,7 +8,7 @@ SETUP := pyproject.toml setup.cfg constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := SCIPY_ARRAY_API=1 $(ONE_THREAD) $(BIN)/pytest -n 2
 
-.PHONY: demo test test-slow lint doc bench clean
+.PHONY: demo test test-slow lint doc bench dist clean
 
 demo: $(VENV)/.demo ## fit on real data, print a table, draw demo.png
 	$(BIN)/python examples/demo.py
@@ -30,6 +30,9 @@ doc: $(VENV)/.doc ## HTML in doc/_build
 bench: $(VENV)/.demo
 	$(BIN)/python benchmarks/bench_fit.py
 
+dist: ## a wheel and an sdist, each installed in an empty environment and tested
+	.ci/dist
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -42,4 +45,4 @@ $(VENV)/.test $(VENV)/.lint $(VENV)/.doc: $(VENV)/.%: $(BIN)/python $(SETUP)
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build doc/_build doc/auto_examples doc/generated *.egg-info
+	rm -rf $(VENV) build dist doc/_build doc/_inventories doc/auto_examples doc/generated *.egg-info

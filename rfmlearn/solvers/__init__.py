@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Solvers of the regularised kernel system."""
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from rfmlearn.solvers._base import (
     SOLVERS,
     KernelSystem,
@@ -24,3 +27,6 @@ __all__ = [
     "register",
     "resolve_solver",
 ]
+
+for _, name, _ in iter_modules(__path__):  # every file here may register a solver
+    import_module(f"{__name__}.{name}")
