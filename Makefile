@@ -25,7 +25,7 @@ lint: $(VENV)/.lint ## style and import layers (docstrings are checked by the te
 	$(BIN)/lint-imports
 
 doc: $(VENV)/.doc ## HTML in doc/_build
-	$(BIN)/sphinx-build -W --keep-going -q -b html doc doc/_build
+	$(ONE_THREAD) $(BIN)/sphinx-build -W --keep-going -q -b html doc doc/_build
 
 bench: $(VENV)/.demo
 	$(BIN)/python benchmarks/bench_fit.py

@@ -124,13 +124,16 @@ html_title = "rfmlearn"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 html_show_sourcelink = False
-PAGES = ("index", "install", "changelog", "user_guide/*", "coming_from", "costs", "pitfalls")
-PAGES += ("glossary", "references", "developers")
-html_sidebars = {page: [] for page in PAGES}
+html_sidebars = {
+    page: [] for page in ("index", "install", "changelog", "coming_from", "developers")
+}
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -142,4 +145,5 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "capture_repr": (),
     "write_computation_times": False,
+    "parallel": 2,
 }

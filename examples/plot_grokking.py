@@ -152,7 +152,7 @@ print(*(f"{score:.2f}" for score in kernel[:4]), f"; share of M in the corner {k
 # it is perfect on them, some seeds much and some little, but does not get as far as the kernel:
 # of what its first layer has learned a tenth is in the corner, which is 0.7% of the pixels.
 
-EPOCHS = 200
+EPOCHS = 120
 print("\nnetwork   train perfect from    test at that epoch    test at the end   corner in dW'dW")
 for seed in SEEDS:
     rng = np.random.default_rng(seed)
