@@ -130,6 +130,7 @@ for name, options in {
 
 # %%
 
+COLOURS = dict(zip(errors, ("tab:grey", "tab:blue", "tab:orange")))
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
 for name, row in found.items():
     left.plot(SIZES, row, "o-", label=name)
@@ -137,10 +138,10 @@ left.set(xscale="log", xlabel="rows", ylabel="overlap with the true subspace", x
 left.set_xticks(SIZES, SIZES)
 left.minorticks_off()
 for name, row in shares.items():
-    middle.plot(COUNTS, row, "o-", label=name)
+    middle.plot(COUNTS, row, "o-", label=name, color=COLOURS[name])
 middle.set(xlabel="entries that are not 0", ylabel="share of vectors recovered")
 for name, row in errors.items():
-    right.plot(KNOWN, row, "o-", label=name)
+    right.plot(KNOWN, row, "o-", label=name, color=COLOURS[name])
 right.set(yscale="log", xlabel="share of entries known", ylabel="error on the others")
 for ax in (left, middle, right):
     ax.legend(fontsize=8)

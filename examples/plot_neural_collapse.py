@@ -94,14 +94,14 @@ for name, scores in accuracy.items():
 # collapse is a property of features that were learned from these labels, no promise of
 # generalisation.
 
-figure, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
+figure, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
 for (name, course), colour in zip(
     medians.items(), ("tab:red", "tab:orange", "tab:grey", "tab:blue")
 ):
     ax.plot(course[:, 0], "o-", color=colour, label=f"{name}, training rows")
     ax.plot(course[:, 1], "o:", color=colour, label=f"{name}, fresh rows")
 ax.set(xlabel="layer", ylabel="variance within / between classes", yscale="log")
-ax.legend(fontsize=8)
+ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
 
 # %%
 # The claims of this page, held:

@@ -51,7 +51,7 @@ class RecursiveFeatureLearner(
     Parameters
     ----------
     estimator : estimator
-        A regressor or classifier; clones are fitted.
+        A regressor or classifier; clones are fitted, to arrays of numbers.
     max_iter : int, default=3
         Number of AGOP updates, each with a fit; 0 is the estimator itself.
     gradient : {"auto", "analytic", "numeric"} or callable, default="auto"
