@@ -11,6 +11,7 @@ from functools import singledispatch
 
 import numpy as np
 import torch
+from sklearn.base import is_classifier
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as gp
@@ -67,9 +68,12 @@ def gradients_of(estimator, X, how="auto"):
 def scores(estimator, X):
     """Return what a fitted estimator says of rows, (n, c), before any decision."""
     methods = ("decision_function", "predict_proba", "predict")
-    said = next(getattr(estimator, m) for m in methods if hasattr(estimator, m))(X)
+    method = next(m for m in methods if hasattr(estimator, m))
+    said = getattr(estimator, method)(X)
     if isinstance(said, list):  # probabilities of several outputs
         said = np.concatenate(said, axis=1)
+    elif method == "predict" and is_classifier(estimator):  # labels: those of each class
+        said = said[:, None] == estimator.classes_
     return np.asarray(said, dtype=np.float64).reshape(len(X), -1)
 
 

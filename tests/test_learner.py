@@ -8,7 +8,11 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, make_classification
 from sklearn.decomposition import PCA
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
@@ -337,6 +341,10 @@ def test_scores_prefer_decisions_to_probabilities(rows):
     np.testing.assert_array_equal(scores(model, X)[:, 0], model.decision_function(X))
     nearest = KNeighborsClassifier().fit(X, labels)
     np.testing.assert_array_equal(scores(nearest, X), nearest.predict_proba(X))
+    votes = VotingClassifier([("a", KNeighborsClassifier()), ("b", nearest)])
+    votes.fit(X, np.array(["no", "yes"])[labels])
+    np.testing.assert_array_equal(scores(votes, X)[:, 1], votes.predict(X) == "yes")
+    assert RecursiveFeatureLearner(votes).fit(X, labels).score(X, labels) > 0.8
     two = KNeighborsClassifier().fit(X, np.stack([labels, 1 - labels], axis=1))
     assert scores(two, X).shape == (90, 4)
 
