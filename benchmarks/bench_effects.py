@@ -66,12 +66,12 @@ def arithmetic(p, share, operation, seed, max_iter):
         matrix_scaling=None,
         center_gradients=True,
     )
-    monitor = ScoringMonitor(scoring=lambda m, X_, y_: m.score(X[test], labels[test]))
+    monitor = ScoringMonitor(scoring=lambda m, X_, y_: {"test": m.score(X[test], labels[test])})
     start = time.perf_counter()
     machine.set_callbacks(monitor).fit(X[learn], labels[learn])
     seconds = time.perf_counter() - start
-    log = [row for row in monitor.get_logs().data if row["task_name"] == "iterate"]
-    scores = np.array([next(v for k, v in row.items() if "score" in k) for row in log])
+    log = monitor.get_logs().data
+    scores = np.array([row["test"] for row in log if row["task_name"] == "iterate"])
     passed = np.flatnonzero(scores > 0.99)
     return (passed[0] if len(passed) else np.inf), scores[0], scores[-1], seconds
 
@@ -83,7 +83,7 @@ def main():
     args = parser.parse_args()
     head = ("untrained", "AGOP^1/2", "AGOP", "initial NFM", "dW, AGOP^1/2")
     print("Pearson correlation of the first layer's W'W, 3 x 256, SGD, median (least) of seeds")
-    print(f"{'':28s}" + "".join(f"{name:>16s}" for name in head))
+    print(f"{'':32s}" + "".join(f"{name:>16s}" for name in head))
     for name, load in TABLES.items():
         X, y = load(return_X_y=True)
         X = StandardScaler().fit_transform(X[:, X.std(axis=0) > 0]).astype(np.float32)
@@ -93,7 +93,7 @@ def main():
                 f"{f'{m:.3f} ({least:.3f})':>16s}"
                 for m, least in zip(np.median(rows, axis=0), rows.min(axis=0))
             )
-            print(f"{f'{name}, first layer x {scale:g}':28s}{cells}", flush=True)
+            print(f"{f'{name}, first layer x {scale:g}':32s}{cells}", flush=True)
     print(
         "\nmodular arithmetic: iterate above 0.99, median (last) of seeds; accuracy; seconds a run"
     )

@@ -19,7 +19,8 @@ from rfmlearn import datasets, features, inspection, kernels, linear, neural, so
 
 ROOT = Path(__file__).parent.parent
 DOC = ROOT / "doc"
-pytestmark = pytest.mark.skipif(not DOC.exists(), reason="only the package is here, not its pages")
+if not DOC.exists():
+    pytest.skip("only the tests are here, not the pages", allow_module_level=True)
 
 PAGES = sorted([*DOC.glob("*.rst"), *(DOC / "user_guide").glob("*.rst"), ROOT / "README.md"])
 BLOCK = re.compile(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", re.MULTILINE)
@@ -45,7 +46,7 @@ def test_code_blocks_run(code):
 
 
 def steps():
-    text = (DOC / "developers.rst").read_text() if DOC.exists() else ""
+    text = (DOC / "developers.rst").read_text()
     return [pytest.param(name, textwrap.dedent(code), id=name) for name, code in STEP.findall(text)]
 
 
