@@ -83,7 +83,7 @@ def main():
     args = parser.parse_args()
     head = ("untrained", "AGOP^1/2", "AGOP", "initial NFM", "dW, AGOP^1/2")
     print("Pearson correlation of the first layer's W'W, 3 x 256, SGD, median (least) of seeds")
-    print(f"{'':32s}" + "".join(f"{name:>16s}" for name in head))
+    print(f"{'':36s}" + "".join(f"{name:>16s}" for name in head))
     for name, load in TABLES.items():
         X, y = load(return_X_y=True)
         X = StandardScaler().fit_transform(X[:, X.std(axis=0) > 0]).astype(np.float32)
@@ -93,7 +93,7 @@ def main():
                 f"{f'{m:.3f} ({least:.3f})':>16s}"
                 for m, least in zip(np.median(rows, axis=0), rows.min(axis=0))
             )
-            print(f"{f'{name}, first layer x {scale:g}':32s}{cells}", flush=True)
+            print(f"{f'{name}, first layer x {scale:g}':36s}{cells}", flush=True)
     print(
         "\nmodular arithmetic: iterate above 0.99, median (last) of seeds; accuracy; seconds a run"
     )
