@@ -184,9 +184,14 @@ class Mapped:
 
     def at(self, X):
         """Return the gradients at the rows of X, (n, c, d)."""
-        for step in self.steps:
-            X = step.transform(X)
-        return self.inner.at(X) @ self.matrix.T
+        return self.inner.at(_through(self.steps, X)) @ self.matrix.T
+
+
+def _through(steps, X):
+    """Return what transformers make of rows, in the container that the last of them chose."""
+    for step in steps:
+        X = step.transform(X)
+    return X
 
 
 def _known(estimator, X):
@@ -197,11 +202,9 @@ def _known(estimator, X):
         steps = [s for _, s in estimator.steps[:-1] if s not in (None, "passthrough")]
         if not all(map(_is_affine, steps)):
             return None
-        matrix = np.eye(X.shape[1])
-        for step in steps:
-            zero = step.transform(np.zeros((1, len(matrix))))
-            matrix, X = step.transform(matrix) - zero, step.transform(X)
-        inner = _known(estimator.steps[-1][1], X)
+        ends = np.vstack([np.zeros(X.shape[1]), np.eye(X.shape[1])])
+        origin, *units = np.asarray(_through(steps, ends))
+        inner, matrix = _known(estimator.steps[-1][1], _through(steps, X)), units - origin
         return None if inner is None else Mapped(steps, matrix, inner)
     if hasattr(estimator, "input_gradients"):
         return Own(estimator)
@@ -220,7 +223,7 @@ def _trusted(read, estimator, X):
     X = X[:: max(len(X) // N_COMPARED, 1)]
     if len(getattr(estimator, "classes_", ())) > 2 and isinstance(estimator, SVC | NuSVC):
         estimator = copy.copy(estimator).set_params(decision_function_shape="ovo", break_ties=False)
-    said, ours = scores(estimator, X), read.scores(X)
+    said, ours = scores(estimator, X), read.scores(np.asarray(X))
     if said.shape != ours.shape:
         return None
     said, ours = said - said.mean(axis=0), ours - ours.mean(axis=0)
@@ -292,7 +295,9 @@ def _gaussian_process(machine: GaussianProcessRegressor):
     X = machine.X_train_
     coef = variance * machine.alpha_.reshape(len(X), -1)
     if machine.normalize_y:
-        # the units of y show in its predictions
+        # the units of y show in its predictions, here of rows without names
+        machine = copy.copy(machine)
+        vars(machine).pop("feature_names_in_", None)
         ours = Expansion(kernel, X, coef, 1.0, scales).scores(X).std(axis=0)
         coef = coef * (scores(machine, X).std(axis=0) / np.where(ours > 0, ours, 1.0))
     return Expansion(kernel, X, coef, 1.0, scales)

@@ -263,8 +263,12 @@ class RecursiveFeatureLearner(
         return clone(self.estimator).fit(Z, y, **params)
 
     def _of(self, method, X, *args, **kwargs):
-        Z = self.transform(X)
-        return getattr(self.estimator_, method)(Z, *args, **kwargs)
+        return getattr(self.estimator_, method)(self._mapped(X), *args, **kwargs)
+
+    def _mapped(self, X):
+        """Return the mapped rows as an array, whatever container `set_output` asks for."""
+        check_is_fitted(self, "estimator_")
+        return apply_map(self._check(X), self._map)
 
     def predict(self, X):
         """Predict with the estimator fitted to the mapped rows.
@@ -359,8 +363,7 @@ class RecursiveFeatureLearner(
             ``X AGOP^power``, times a number that keeps the root mean square distance between
             the training rows.
         """
-        check_is_fitted(self, "estimator_")
-        return apply_map(self._check(X), self._map)
+        return self._mapped(X)
 
     @property
     def classes_(self):
