@@ -74,8 +74,10 @@ class ConvRFMRegressor(RegressorTask, BaseConvRFM):
     ----------
     feature_matrix_ : ndarray of shape (patch, patch)
         The learned M, for patches of channels times height times width numbers.
-    feature_importances_ : ndarray of shape (patch,)
-        The diagonal of M, summing to 1.
+    feature_importances_ : ndarray of shape (n_features,)
+        For each pixel, the diagonal of M summed over the places that it takes in patches; the
+        sum is 1. It tells channels apart; pixels of a channel differ where patches cover them
+        unequally often.
     components_ : ndarray of shape (patch, channels, height, width)
         Eigenvectors of M as filters, the strongest first.
     strengths_ : ndarray of shape (patch,)
@@ -202,8 +204,10 @@ class ConvRFMClassifier(ClassifierTask, BaseConvRFM):
         The labels, sorted.
     feature_matrix_ : ndarray of shape (patch, patch)
         The learned M, for patches of channels times height times width numbers.
-    feature_importances_ : ndarray of shape (patch,)
-        The diagonal of M, summing to 1.
+    feature_importances_ : ndarray of shape (n_features,)
+        For each pixel, the diagonal of M summed over the places that it takes in patches; the
+        sum is 1. It tells channels apart; pixels of a channel differ where patches cover them
+        unequally often.
     components_ : ndarray of shape (patch, channels, height, width)
         Eigenvectors of M as filters, the strongest first.
     strengths_ : ndarray of shape (patch,)

@@ -191,8 +191,14 @@ class BaseConvRFM(BaseKernelMachine):
         fitted = super()._attributes(state, history, X, targets, flat)
         grid = state.predictor.kernel.grid
         filters, strengths = top_directions(fitted["feature_matrix_"])
-        shape = (len(filters), grid.image_shape[0], *grid.patch)
-        return {**fitted, "components_": filters.reshape(shape), "strengths_": strengths}
+        weights = _backend.to_tensor(fitted["feature_matrix_"].diagonal().astype(np.float64))
+        pixels = _backend.to_numpy(grid.fold(weights.repeat(1, grid.positions, 1)))[0]
+        return {
+            **fitted,
+            "feature_importances_": pixels / pixels.sum(),
+            "components_": filters.reshape(len(filters), grid.image_shape[0], *grid.patch),
+            "strengths_": strengths,
+        }
 
     def _on_patches(self, X, root, function):
         """Return what a function of grid and patches times a matrix gives, block by block."""

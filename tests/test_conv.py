@@ -9,6 +9,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.feature_selection import SelectFromModel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch.nn import functional
@@ -44,6 +45,22 @@ def test_one_patch_is_the_recursion_on_rows():
         assert_allclose(conv.feature_matrix_, full.feature_matrix_, rtol=1e-7, atol=1e-8)
         assert_allclose(conv.input_gradients(Q), full.input_gradients(Q), rtol=1e-7, atol=1e-9)
         assert_allclose(conv.transform(Q), full.transform(Q), rtol=1e-7, atol=1e-8)
+        assert_allclose(conv.feature_importances_, full.feature_importances_, rtol=1e-7, atol=1e-9)
+
+
+def test_importances_are_those_of_pixels():
+    X, y = contrast(40, shape=SHAPE)
+    X[:, 30:] = 7.0  # the second channel says nothing
+    model = ConvRFMRegressor(SHAPE, patch_size=(2, 3), stride=2, padding=1, max_iter=1).fit(X, y)
+    diagonal = model.feature_matrix_.diagonal().reshape(2, 2, 3)
+    expected = np.zeros((2, 8, 7))
+    for i in range(0, 7, 2):
+        for j in range(0, 5, 2):
+            expected[:, i : i + 2, j : j + 3] += diagonal
+    expected = expected[:, 1:-1, 1:-1].ravel()
+    assert_allclose(model.feature_importances_, expected / expected.sum(), rtol=1e-6)
+    chosen = SelectFromModel(model, prefit=True).transform(X)
+    assert_array_equal(chosen, X[:, expected >= expected.mean()])
 
 
 def test_the_metric_is_the_patch_agop_of_the_fitted_function():
