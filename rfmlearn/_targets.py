@@ -94,8 +94,9 @@ class ClassTarget:
         self.encoder = LabelEncoder().fit(y)
         classes = self.encoder.classes_
         if len(classes) < 2:
+            (only,) = classes.tolist()  # plain, for the message
             raise ValueError(
-                f"Classification needs at least two classes in y; got one class, {classes[0]!r}."
+                f"Classification needs at least two classes in y; got one class, {only!r}."
             )
         return self
 

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.model_selection import train_test_split
 
 from rfmlearn import _backend
@@ -26,7 +27,9 @@ class Iterate:
     estimator: object = None
 
     def score(self, X, y, params):
-        """Return the estimator's own score at rows that are not mapped yet."""
+        """Return the estimator's own score at rows that are not mapped yet, NaN for one number."""
+        if len(X) < 2 and is_regressor(self.estimator):
+            return np.nan
         weight = params.get("sample_weight")
         weights = {} if weight is None else {"sample_weight": weight}
         return self.estimator.score(apply_map(X, self.map), y, **weights)

@@ -97,6 +97,8 @@ def test_one_class_is_refused():
     X, _ = data()
     with pytest.raises(ValueError, match="at least two classes in y; got one class, 'only'"):
         RFMClassifier().fit(X, np.full(20, "only", dtype=object))
+    with pytest.raises(ValueError, match=r"got one class, 1\.0\.$"):
+        RFMClassifier().fit(X, np.ones(20))
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         RFMClassifier().fit(X, X[:, 0])
     with pytest.raises(ValueError, match="y should be a 1d array"):

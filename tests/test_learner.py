@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """RecursiveFeatureLearner: gradients of other people's estimators, and what is made of them."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -317,6 +319,14 @@ def test_nothing_to_learn_ends_it():
     assert learner.n_iter_ == 0
     np.testing.assert_array_equal(learner.feature_matrix_, np.eye(3))
     np.testing.assert_array_equal(learner.transform(X), X)
+
+
+def test_one_row_has_no_score():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner = RecursiveFeatureLearner(SVR()).fit([[1.0, 2.0]], [3.0])
+    assert learner.predict([[0.0, 0.0]]) == [3.0]
+    assert np.isnan(learner.history_["train_score"]).all()
 
 
 def test_it_nests():
