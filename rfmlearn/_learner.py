@@ -263,7 +263,8 @@ class RecursiveFeatureLearner(
         return clone(self.estimator).fit(Z, y, **params)
 
     def _of(self, method, X, *args, **kwargs):
-        return getattr(self.estimator_, method)(self._mapped(X), *args, **kwargs)
+        Z = self._mapped(X)
+        return getattr(self.estimator_, method)(Z, *args, **kwargs)
 
     def _mapped(self, X):
         """Return the mapped rows as an array, whatever container `set_output` asks for."""

@@ -56,7 +56,7 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
         As in `RFMRegressor`; workers share it.
     cv : int, splitter or iterable of splits, default=None
         None takes 5 shuffled folds up to 3,000 rows, and one random split with a fifth held out
-        beyond. Otherwise as in `GridSearchCV`.
+        beyond, by group where `fit` is given groups. Otherwise as in `GridSearchCV`.
     scoring : str or callable, default=None
         None is minus the mean squared error of the outputs. Otherwise a scorer as
         in `GridSearchCV`; a named one is given the sample weights.
@@ -161,7 +161,8 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         Weights of the classes; they multiply the sample weights.
     cv : int, splitter or iterable of splits, default=None
         None takes 5 stratified shuffled folds up to 3,000 rows, and one random split with
-        a fifth held out beyond. Otherwise as in `GridSearchCV`.
+        a fifth held out beyond, by group where `fit` is given groups. Otherwise as in
+        `GridSearchCV`.
     scoring : str or callable, default=None
         None is minus the mean squared error of the outputs,
         which chooses better than the accuracy. Otherwise a scorer as

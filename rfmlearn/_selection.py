@@ -11,13 +11,16 @@ from scipy.stats import rankdata
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
     KFold,
     ShuffleSplit,
+    StratifiedGroupKFold,
     StratifiedKFold,
     StratifiedShuffleSplit,
     check_cv,
 )
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 
 from rfmlearn import _backend
 from rfmlearn._base import (
@@ -122,7 +125,7 @@ class BaseRFMCV(BaseKernelMachine):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, *, groups=None):
         """Choose the parameters by cross-validation, then fit on all rows.
 
         Parameters
@@ -133,6 +136,9 @@ class BaseRFMCV(BaseKernelMachine):
             Targets; class labels, one per row, for a classifier.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights, in the fits and in the scores of held-out rows.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group (a patient, a batch) stay on one side of every split: of the
+            default ones, which are then drawn by group, or of a `cv` that knows groups.
 
         Returns
         -------
@@ -143,7 +149,7 @@ class BaseRFMCV(BaseKernelMachine):
         ------
         ValueError
             If a parameter or the data cannot be used (see `RFMRegressor.fit`), a split
-            leaves one side without rows, or there are fewer than two rows.
+            leaves one side without rows, or there are fewer than two rows or groups.
         MemoryError
             If the kernel matrix does not fit into what is free.
         """
@@ -153,7 +159,8 @@ class BaseRFMCV(BaseKernelMachine):
         X, y = self._check(X, y, reset=True)
         target = self._target().fit(y)
         rows = Rowset(X, y, target.encode(y), self._row_weights(sample_weight, X, y))
-        folds = [(rows.take(train), rows.take(test)) for train, test in self._splits(X, y)]
+        splits = self._splits(X, y, groups)
+        folds = [(rows.take(train), rows.take(test)) for train, test in splits]
         if not all(len(side.X) for fold in folds for side in fold):
             raise ValueError("cv gives a split one side of which has no row of positive weight.")
         at_once = effective_n_jobs(self.n_jobs)
@@ -185,26 +192,43 @@ class BaseRFMCV(BaseKernelMachine):
         context.call_on_fit_task_end(estimator=self)
         return self
 
-    def _splits(self, X, y):
+    def _splits(self, X, y, groups):
         """Return the splits as a list, by the user's `cv` or by the automatic rule."""
         classes = is_classifier(self)
+        if groups is not None:
+            groups = column_or_1d(groups)
+            check_consistent_length(X, groups)
         if self.cv is not None:
-            return list(check_cv(self.cv, y, classifier=classes).split(X, y))
+            return list(check_cv(self.cv, y, classifier=classes).split(X, y, groups))
         n, seed = len(X), {"random_state": self.random_state}
         if n < 2:
             raise ValueError(f"n_samples={n}: cross-validation needs at least two rows.")
         counts = np.unique(y, return_counts=True)[1] if classes else None
-        if n > MAX_ROWS_FOR_FOLDS:
+        if groups is not None:
+            splitter = self._by_group(n, len(np.unique(groups)), counts)
+        elif n > MAX_ROWS_FOR_FOLDS:
             # a class of one row cannot be on both sides
-            splitter = StratifiedShuffleSplit if classes and counts.min() > 1 else ShuffleSplit
-            return list(splitter(1, test_size=0.2, **seed).split(X, y))
-        if not classes:
-            return list(KFold(min(5, n), shuffle=True, **seed).split(X))
-        # classes smaller than the number of folds are spread as far as they go
-        splitter = StratifiedKFold(int(np.clip(counts.max(), 2, 5)), shuffle=True, **seed)
+            kind = StratifiedShuffleSplit if classes and counts.min() > 1 else ShuffleSplit
+            splitter = kind(1, test_size=0.2, **seed)
+        elif classes:
+            # classes smaller than the number of folds are spread as far as they go
+            splitter = StratifiedKFold(int(np.clip(counts.max(), 2, 5)), shuffle=True, **seed)
+        else:
+            splitter = KFold(min(5, n), shuffle=True, **seed)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-            return list(splitter.split(X, y))
+            return list(splitter.split(X, y, groups))
+
+    def _by_group(self, n, n_groups, counts):
+        """Return the splitter for n rows in groups, in classes of so many rows."""
+        if n_groups < 2:
+            raise ValueError("groups hold one group only: cross-validation needs at least two.")
+        if n > MAX_ROWS_FOR_FOLDS:
+            return GroupShuffleSplit(1, test_size=0.2, random_state=self.random_state)
+        n_folds = min(5, n_groups)
+        by_class = counts is not None and counts.max() >= n_folds
+        kind = StratifiedGroupKFold if by_class else GroupKFold
+        return kind(n_folds, shuffle=True, random_state=self.random_state)
 
     def _plain(self, **parameters):
         """Return the plain estimator with these parameters."""

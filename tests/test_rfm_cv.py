@@ -219,6 +219,30 @@ def test_the_automatic_splits(monkeypatch):
     assert RFMClassifierCV(**SMALL).fit(X, rare).n_splits_ == 1
 
 
+@pytest.mark.parametrize("limit", [3000, 29])
+@pytest.mark.parametrize("model", [RFMRegressorCV, RFMClassifierCV])
+def test_groups_stay_on_one_side(monkeypatch, model, limit):
+    monkeypatch.setattr(_selection, "MAX_ROWS_FOR_FOLDS", limit)
+    X, y = (data if model is RFMRegressorCV else classes)(60)
+    groups = np.array(list("abcdefg"))[np.arange(60) % 7]
+    splits = model(random_state=0)._splits(X, y, groups)
+    assert len(splits) == (5 if limit == 3000 else 1)
+    assert not any(set(groups[train]) & set(groups[test]) for train, test in splits)
+    auto = model(**SMALL).fit(X, y, groups=groups)
+    by_hand = model(**SMALL, cv=splits).fit(X, y)
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_array_equal(auto.cv_results_[name], by_hand.cv_results_[name])
+    own = model(**SMALL, cv=LeaveOneGroupOut()).fit(X, y, groups=list(groups))
+    assert own.n_splits_ == 7
+    # no more folds than there are groups
+    two = model(**SMALL).fit(X, y, groups=np.arange(60) < 20)
+    assert two.n_splits_ == (2 if limit == 3000 else 1)
+    with pytest.raises(ValueError, match="one group only"):
+        model().fit(X, y, groups=np.zeros(60))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model().fit(X, y, groups=groups[1:])
+
+
 def test_without_refit_there_are_only_results():
     from sklearn.exceptions import NotFittedError
 
