@@ -211,7 +211,6 @@ class BaseKernelMachine(
             If the kernel system cannot be solved; with `alpha` > 0 and a positive
             definite kernel this does not happen.
         """
-        device = _backend.resolve_device(self.device)
         rng = check_random_state(self.random_state)
         X, y, weight, target, validation = self._rows_to_fit(
             X, y, sample_weight, X_val, y_val, sample_weight_val, rng
@@ -228,8 +227,7 @@ class BaseKernelMachine(
             every_iterate=self.early_stopping or bool(getattr(self, "_skl_callbacks", ())),
         )
         rows = Rowset(X, y, target.encode(y), weight)
-        _, _, need = path.plan(*rows.Y.shape, X.dtype.itemsize)
-        with _backend.memory_guard(len(X), need, device, self.memory_budget):
+        with path.guard(*rows.Y.shape, X.dtype.itemsize, self.memory_budget):
             targets, shift, expansion, states = path.start(
                 rows, self._starting_metric(kernel.metric_size(X.shape[1]))
             )

@@ -7,6 +7,8 @@ serve them all at once, takes as long as 12 to 24 factors), and one kernel matri
 rows, which serves the predictions of all ridges in one product.
 """
 
+import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -152,6 +154,29 @@ class Path:
         if self.budget is None or dense <= self.budget or not solver.takes_lazy:
             return solver, True, dense
         return solver, False, memory
+
+    @contextmanager
+    def guard(self, n, n_outputs, itemsize, asked, at_once=1):
+        """Be the context in which n training rows are fitted, `at_once` times in parallel.
+
+        It refuses what does not fit. A matrix that is not stored although nobody asked for that
+        by a `memory_budget` is worth a warning: the fit takes many times as long.
+        """
+        solver, dense, need = self.plan(n, n_outputs, itemsize)
+        device = _backend.resolve_device(self.device)
+        with _backend.memory_guard(n, at_once * need, device, asked):
+            if asked is None and solver is not None and not dense:
+                warnings.warn(
+                    f"The kernel matrix of {n} rows, {n * n * itemsize / 2**30:.3g} GiB, does not "
+                    f"fit beside what the solver needs into the {self.budget / 2**30:.3g} GiB that "
+                    "may be used. It is computed again in every product, which takes long. "
+                    "n_centers=4000 (where the estimator has it) expands the predictor over 4,000 "
+                    "of the rows and fits it to all; a memory_budget says that the long way is "
+                    "meant.",
+                    UserWarning,
+                    stacklevel=5,
+                )
+            yield
 
     def _on_centers(self, n):
         return self.n_centers is not None and self.n_centers < n

@@ -22,7 +22,6 @@ from sklearn.model_selection import (
 )
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 
-from rfmlearn import _backend
 from rfmlearn._base import (
     BaseKernelMachine,
     Interval,
@@ -155,7 +154,6 @@ class BaseRFMCV(BaseKernelMachine):
         """
         context = self._init_callback_context(max_subtasks=2)
         context.call_on_fit_task_begin(estimator=self)
-        device = _backend.resolve_device(self.device)
         X, y = self._check(X, y, reset=True)
         target = self._target().fit(y)
         rows = Rowset(X, y, target.encode(y), self._row_weights(sample_weight, X, y))
@@ -167,10 +165,10 @@ class BaseRFMCV(BaseKernelMachine):
         paths = self._paths(share=at_once)
         at_once = min(at_once, len(paths) * len(folds))
         n = max(len(train.X) for train, _ in folds)
-        _, _, one_fit = paths[0].plan(n, rows.Y.shape[1], X.dtype.itemsize)
         parallel = Parallel(n_jobs=self.n_jobs)
         select = context.subcontext("select").call_on_fit_task_begin(estimator=self)
-        with _backend.memory_guard(n, at_once * one_fit, device, self.memory_budget):
+        shape = (n, rows.Y.shape[1], X.dtype.itemsize)
+        with paths[0].guard(*shape, self.memory_budget, at_once):
             score = self._fold_score(target, weighted=sample_weight is not None)
             scores = parallel(
                 delayed(score)(path, train, test) for path, (train, test) in product(paths, folds)

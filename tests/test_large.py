@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from rfmlearn import RFMRegressor, RFMRegressorCV, _backend
@@ -103,6 +104,19 @@ def test_a_small_budget_is_kept_by_not_storing_the_matrix(solver, max_iter, monk
     # a metric of either is that of a solution to 1e-3
     atol = 1e-3 if max_iter else 1e-8
     np.testing.assert_allclose(budgeted.predict(X), whole.predict(X), atol=atol)
+
+
+@pytest.mark.parametrize("model", [RFMRegressor(max_iter=1), RFMRegressorCV(max_iter=0, cv=2)])
+def test_what_takes_long_unasked_is_told(model, monkeypatch):
+    X, y = data(400)
+    monkeypatch.setattr(PCGSolver, "memory", lambda self, n, itemsize: 0)
+    free = 4 * 150 * 150 * 8 // 3  # of which three quarters may be used
+    monkeypatch.setattr("rfmlearn._backend.free_bytes", lambda device: free)
+    with pytest.warns(UserWarning, match=r"takes long\. n_centers=4000") as told:
+        model.fit(X, y)
+    assert told[0].filename == __file__
+    clone(model).set_params(memory_budget=free).fit(X, y)  # no warning: it was asked for
+    clone(model).set_params(n_centers=50).fit(X, y)
 
 
 def test_a_matrix_that_is_not_stored_is_not_copied_either():
