@@ -149,9 +149,10 @@ class BaseConvRFM(BaseKernelMachine):
         """Return validated X, or X and y; say how images are passed."""
         shape = tuple(getattr(X, "shape", ()))
         if len(shape) > 2:
+            image = (1,) * (4 - len(shape)) + shape[1:]
             raise ValueError(
                 f"X has shape {shape}; pass images as rows of pixels, X.reshape(len(X), -1), and "
-                f"image_shape={shape[1:]} as (channels, height, width)."
+                f"image_shape={image} as (channels, height, width)."
             )
         return super()._check(X, y, reset)
 

@@ -174,7 +174,8 @@ def matrix_power(M, power):
     Raises
     ------
     ValueError
-        If M is neither square nor a vector, or `power` is not positive.
+        If M is neither square nor a vector, not symmetric and positive semi-definite, or not
+        finite, or `power` is not positive.
 
     Examples
     --------
@@ -187,12 +188,8 @@ def matrix_power(M, power):
     T = _matrix(M)
     if not power > 0:
         raise ValueError(f"power={power!r} must be positive.")
-    host = _backend.on_host(T)
-    if T.ndim == 1:
-        result = host.clamp(min=0) ** power
-    else:
-        values, V = psd_eigh(host)
-        result = (V * values**power) @ V.mT
+    values, V = _spectrum(T)
+    result = values**power if V is None else (V * values**power) @ V.mT
     return _backend.in_kind_of(result.to(T), M)
 
 
@@ -256,7 +253,8 @@ def top_directions(M, n_directions=None):
     Raises
     ------
     ValueError
-        If M is neither square nor a vector, or `n_directions` is not in 1, ..., d.
+        If M is neither square nor a vector, not symmetric and positive semi-definite, or not
+        finite, or `n_directions` is not in 1, ..., d.
 
     Examples
     --------
@@ -274,8 +272,8 @@ def top_directions(M, n_directions=None):
     k = d if n_directions is None else n_directions
     if not 1 <= k <= d:
         raise ValueError(f"n_directions={n_directions!r} must lie in 1, ..., {d}.")
-    host = _backend.on_host(T)
-    values, V = (host, torch.eye(d).to(host)) if T.ndim == 1 else psd_eigh(host)
+    values, V = _spectrum(T)
+    V = torch.eye(d).to(values) if V is None else V
     order = values.argsort(descending=True, stable=True)[:k]
     directions = V.mT[order]
     peak = directions.gather(1, directions.abs().argmax(1, keepdim=True))
@@ -288,4 +286,24 @@ def _matrix(M):
     T = _backend.to_tensor(M)
     if T.ndim not in (1, 2) or not len(T) or T.shape[0] != T.shape[-1]:
         raise ValueError(f"A feature matrix has shape (d, d) or (d,); got {tuple(T.shape)}.")
-    return T if T.is_floating_point() else T.to(torch.float64)
+    T = T if T.is_floating_point() else T.to(torch.float64)
+    if not T.isfinite().all():
+        raise ValueError("The feature matrix holds NaN or infinity.")
+    if T.ndim == 2 and (T - T.mT).abs().max() > _rounding(T) * T.abs().max():
+        raise ValueError("The feature matrix is not symmetric.")
+    return T
+
+
+def _spectrum(T):
+    """Return eigenvalues and eigenvectors (None of a diagonal) of what `_matrix` returned."""
+    host = _backend.on_host(T)
+    values, V = (host.clamp(min=0), None) if T.ndim == 1 else psd_eigh(host)
+    negative = (host.diagonal() if T.ndim == 2 else host).sum() - values.sum()
+    if negative < -_rounding(T) * values.max():
+        raise ValueError("The feature matrix has negative eigenvalues.")
+    return values, V
+
+
+def _rounding(T):
+    """Return what is surely not rounding any more, relative to the largest entry."""
+    return torch.finfo(T.dtype).eps ** 0.5

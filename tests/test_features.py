@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The plain functions, on arrays, tensors and estimators."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -88,6 +90,18 @@ def test_matrix_power_of_a_badly_scaled_float32_matrix():
     np.testing.assert_allclose((root @ root)[1, 1], 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding_is_no_negative_eigenvalue(dtype):
+    # rank 3 in 400 dimensions: 397 eigenvalues of either sign at the level of rounding
+    G = np.random.default_rng(0).normal(size=(3, 400)).astype(dtype)
+    M = G.T @ G
+    assert np.linalg.eigvalsh(M)[0] < 0
+    root = matrix_power(M, 0.5)
+    tolerance = 20 * np.finfo(dtype).eps * M.max() * 3  # of sums of 400 products
+    np.testing.assert_allclose(root @ root, M, atol=tolerance)
+    np.testing.assert_array_equal(matrix_power(np.zeros((2, 2), dtype), 0.5), 0)
+
+
 def test_alignment_is_cosine_or_correlation():
     A, B = psd(seed=0), psd(seed=1)
     cosine = (A * B).sum() / np.linalg.norm(A) / np.linalg.norm(B)
@@ -126,6 +140,18 @@ def test_top_directions_are_leading_eigenvectors_with_a_fixed_sign():
         (lambda: agop(np.ones((2, 3)), sample_weight=[0.0, 0]), ValueError, "not all 0"),
         (lambda: matrix_power(np.ones((2, 3)), 1), ValueError, r"\(d, d\) or \(d,\)"),
         (lambda: matrix_power(np.eye(2), -1), ValueError, "must be positive"),
+        *(
+            (partial(call, M), ValueError, message)
+            for call in (partial(matrix_power, power=0.5), top_directions)
+            for M, message in (
+                (np.diag([1.0, -1e-3]), "negative eigenvalues"),
+                (-np.eye(2), "negative eigenvalues"),
+                (np.array([1.0, -1e-3]), "negative eigenvalues"),
+                (np.array([[1.0, 0.5], [0.0, 1.0]]), "not symmetric"),
+                (np.array([[1.0, np.nan], [np.nan, 1.0]]), "NaN or infinity"),
+                (np.array([1.0, np.inf]), "NaN or infinity"),
+            )
+        ),
         (lambda: alignment(np.eye(2), np.eye(3)), ValueError, "shapes differ"),
         (lambda: alignment(np.eye(2), np.eye(2), "cos"), ValueError, "'cosine' or 'pearson'"),
         (lambda: top_directions(np.eye(2), 3), ValueError, r"must lie in 1, \.\.\., 2"),
