@@ -4,6 +4,7 @@
 import numpy as np
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -161,15 +162,15 @@ class NFMTransformer(
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Train the network, or read it, and take its feature matrices.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Training rows, at which the gradients are taken too.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            Targets. A network that is trained already needs none.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the training and in the AGOP.
 
@@ -189,7 +190,10 @@ class NFMTransformer(
         """
         device = _backend.resolve_device(self.device)
         rng = check_random_state(self.random_state)
-        X, y = self._check(X, y, reset=True)
+        if y is None and self._reads():
+            X = self._check(X, reset=True)
+        else:
+            X, y = self._check(X, y, reset=True)
         weight = None if sample_weight is None else self._row_weights(sample_weight, X, y)
         estimator = self._trained(X, y, weight, rng)
         module, init = read_network(estimator)
@@ -234,9 +238,13 @@ class NFMTransformer(
         )
         return self
 
+    def _reads(self):
+        """Say whether the network is trained already."""
+        return isinstance(self.estimator, torch.nn.Module | FrozenEstimator)
+
     def _trained(self, X, y, weight, rng):
         """Return the fitted clone of the estimator, or the module itself."""
-        if isinstance(self.estimator, torch.nn.Module):
+        if self._reads():
             return self.estimator
         if self.estimator is None:
             kind = ABCMLPRegressor if _is_amount(y) else ABCMLPClassifier
@@ -313,7 +321,7 @@ class NFMTransformer(
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
+        tags.target_tags.required = not self._reads()
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -148,8 +148,10 @@ def test_what_is_fitted_and_what_is_refused():
     assert pipe.predict_proba(X).shape == (40, 2)
     row = ConvRFMRegressor(patch_size=5, padding=1).fit(X[:, :4], y)  # one row of pixels
     assert row.feature_matrix_.shape == (5, 5)
-    with pytest.raises(ValueError, match=r"X\.reshape\(len\(X\), -1\), and image_shape"):
-        model.predict(X.reshape(40, 1, 6, 6))
+    for shape in ((40, 1, 6, 6), (40, 6, 6)):
+        message = r"X\.reshape\(len\(X\), -1\), and image_shape=\(1, 6, 6\)"
+        with pytest.raises(ValueError, match=message):
+            model.predict(X.reshape(shape))
     for shape in ((6, 6), (1, 6, 7), (0, 6, 6)):
         with pytest.raises(ValueError, match="must be \\(channels, height, width\\) of the 36"):
             ConvRFMRegressor(shape).fit(X, y)

@@ -85,7 +85,14 @@ def test_prefit_networks_are_read_and_others_cloned():
         features = NFMTransformer(frozen).fit(X, y)
         assert_allclose(features.feature_matrices_[0], W @ W.T, rtol=1e-12)
         assert np.isfinite(features.transform(X)).all()
+        # what is trained needs no target, and weights only for its gradients
+        without = NFMTransformer(frozen, matrix="agop").fit(X, sample_weight=np.arange(len(X)) % 2)
+        half = NFMTransformer(frozen, matrix="agop").fit(X[1::2])
+        assert_allclose(without.transform(X), half.transform(X), rtol=1e-9, atol=1e-12)
+        assert_array_equal(NFMTransformer(frozen).fit_transform(X), features.transform(X))
     assert module.training
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        NFMTransformer(net()).fit(X)
     unfitted = net()
     features = NFMTransformer(unfitted).fit(X, y)
     assert not hasattr(unfitted, "coefs_")
