@@ -18,7 +18,6 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.callback import CallbackSupportMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import (  # noqa: F401
     HasMethods,
@@ -33,6 +32,7 @@ from rfmlearn import _backend
 from rfmlearn._history import History
 from rfmlearn._predictor import Metric, Predictor
 from rfmlearn._search import Path, Rowset
+from rfmlearn._targets import hold_out
 from rfmlearn.features import top_directions
 from rfmlearn.kernels import KERNELS, Kernel, resolve_kernel
 from rfmlearn.solvers import SOLVERS
@@ -69,16 +69,10 @@ class BaseModel(BaseEstimator):
         if not keep.all():
             X, y, weight = X[keep], y[keep], weight[keep]
         if self.early_stopping and validation is None:
-            stratify = y if hasattr(target, "encoder") else None
-            X, X_val, y, y_val, weight, weight_val = train_test_split(
-                X,
-                y,
-                weight,
-                test_size=self.validation_fraction,
-                stratify=stratify,
-                random_state=rng,
-            )
-            validation = X_val, target.encode(y_val), weight_val
+            size = int(np.ceil(self.validation_fraction * len(X)))
+            learn, held = hold_out(len(X), size, y if hasattr(target, "encoder") else None, rng)
+            validation = X[held], target.encode(y[held]), weight[held]
+            X, y, weight = X[learn], y[learn], weight[learn]
         return X, y, weight, target, validation
 
     def _check(self, X, y="no_validation", reset=False):

@@ -26,7 +26,7 @@ from rfmlearn._base import (
     StrOptions,
     _fit_context,
 )
-from rfmlearn._wrapped import Course, apply_map, hold_out
+from rfmlearn._wrapped import Course, apply_map, parted
 
 FIELDS = [("iteration", np.int64), ("train_score", np.float64), ("validation_score", np.float64)]
 
@@ -235,7 +235,7 @@ class RecursiveFeatureLearner(
         rows, held_out = (X, y, params), None
         if self.early_stopping:
             by_class = is_classifier(self.estimator) and (y.ndim == 1 or y.shape[1] == 1)
-            rows, held_out = hold_out(*rows, self.validation_fraction, by_class, rng)
+            rows, held_out = parted(*rows, self.validation_fraction, by_class, rng)
         history, best = [], None
         course = Course(self._fitted, self.gradient, self.diag, self.power, self.center_gradients)
         for state in course.iterates(*rows, self.max_iter, self.n_agop_samples, rng):

@@ -7,6 +7,7 @@ One class per task: regression, classification.
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -111,3 +112,37 @@ class ClassTarget:
     def flat(self, y):
         """Say whether the decision function is 1-D."""
         return len(self.encoder.classes_) == 2
+
+
+def hold_out(n, size, labels, rng):
+    """Return the indices of rows to learn from and of rows to hold out.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    size : int
+        Number of rows to hold out.
+    labels : ndarray of shape (n,) or None
+        Hold out by class: in proportion, and of a class of one row none. Where `size` has no
+        room for every class, at random.
+    rng : RandomState instance
+        For the draw.
+
+    Returns
+    -------
+    learn, held : ndarray of int
+        The indices.
+    """
+    rows = np.arange(n)
+    if labels is None:
+        return train_test_split(rows, test_size=size, random_state=rng)
+    _, code, counts = np.unique(np.ravel(labels), return_inverse=True, return_counts=True)
+    several = counts[code] > 1
+    n_classes = (counts > 1).sum()
+    if not n_classes <= size <= several.sum() - n_classes:
+        return train_test_split(rows, test_size=size, random_state=rng)
+    learn, held = train_test_split(
+        rows[several], test_size=size, stratify=code[several], random_state=rng
+    )
+    return np.concatenate([learn, rows[~several]]), held

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.model_selection import train_test_split
 
 from rfmlearn import _backend
 from rfmlearn._gradients import gradients_of
 from rfmlearn._predictor import Metric
+from rfmlearn._targets import hold_out
 from rfmlearn.features import GradientMoments
 
 # Random rows at which differences are taken, where no number is given: each costs two
@@ -108,24 +108,19 @@ class Course:
         return moments.result(self.center)
 
 
-def hold_out(X, y, params, fraction, by_class, rng):
+def parted(X, y, params, fraction, by_class, rng):
     """Return (X, y, params) of the rows to learn from, and of those to score, at least two."""
     n = len(X)
     if n < 4:
         raise ValueError(f"early_stopping=True holds rows out, and n_samples={n} are too few.")
-    parts = train_test_split(
-        np.arange(n),
-        test_size=max(2, int(np.ceil(fraction * n))),
-        stratify=y if by_class else None,
-        random_state=rng,
-    )
+    size = max(2, int(np.ceil(fraction * n)))
 
     def of(value, index):
         return np.asarray(value)[index] if np.ndim(value) and len(value) == n else value
 
     return [
         (X[index], y[index], {name: of(value, index) for name, value in params.items()})
-        for index in parts
+        for index in hold_out(n, size, y if by_class else None, rng)
     ]
 
 

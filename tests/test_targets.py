@@ -3,9 +3,17 @@
 
 import numpy as np
 import pytest
+from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC
 
-from rfmlearn import RFMClassifier, RFMRegressor
-from rfmlearn._targets import ClassTarget, centre
+from rfmlearn import (
+    ABCMLPClassifier,
+    ConvRFMClassifier,
+    RecursiveFeatureLearner,
+    RFMClassifier,
+    RFMRegressor,
+)
+from rfmlearn._targets import ClassTarget, centre, hold_out
 
 
 def test_centring_is_undone_by_intercept_and_scale():
@@ -76,3 +84,41 @@ def test_a_class_without_weight_is_never_predicted_but_keeps_its_column():
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
     assert set(model.predict(X)) <= {0, 2}
     np.testing.assert_allclose(model.decision_function(X)[:, 1], 0, atol=1e-12)
+
+
+def test_rows_are_held_out_by_class():
+    labels = np.array(["a"] * 60 + ["b"] * 39 + ["c"])
+    for seed in range(20):
+        learn, held = hold_out(100, 10, labels, np.random.RandomState(seed))
+        assert sorted([*learn, *held]) == list(range(100))
+        assert (labels[held] == "a").sum() == 6
+        assert 99 in learn  # the only row of its class
+    # as scikit-learn draws them where it can
+    expected = train_test_split(np.arange(99), test_size=10, stratify=labels[:99], random_state=7)
+    found = hold_out(99, 10, labels[:99], np.random.RandomState(7))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    # no room for every class
+    for few in (np.arange(100) % 50, np.arange(100)):
+        learn, held = hold_out(100, 10, few, np.random.RandomState(0))
+        assert len(held) == 10 and sorted([*learn, *held]) == list(range(100))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RFMClassifier(max_iter=1),
+        ConvRFMClassifier(kernel="patch_laplace", max_iter=1),
+        ABCMLPClassifier((4,), max_epochs=2),
+        RecursiveFeatureLearner(SVC(), max_iter=1),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_a_class_of_one_row_does_not_forbid_early_stopping(model):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(X[:, 0] > 0, "a", "b").astype(object)
+    y[7] = "only"
+    model.set_params(early_stopping=True, random_state=0).fit(X, y)
+    assert list(model.classes_) == ["a", "b", "only"]
+    model.fit(X, np.arange(60) % 25)  # more classes than rows are held out
+    assert len(model.classes_) == 25
