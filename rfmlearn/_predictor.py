@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from rfmlearn import _backend
-from rfmlearn.features import GradientMoments, psd_eigh
+from rfmlearn.features import GradientMoments, few, psd_eigh
 from rfmlearn.kernels import Kernel, Rows
 
 
@@ -24,7 +24,7 @@ class Metric:
     root: torch.Tensor | None = None
 
     @classmethod
-    def of(cls, second_moment, power=1.0, scaling=None):
+    def of(cls, second_moment, power=1.0, scaling=None, rank=None):
         """Return ``M = second_moment^power``, scaled; None if it is 0, an error if not finite.
 
         Parameters
@@ -35,6 +35,8 @@ class Metric:
             Exponent.
         scaling : {"spectral", "trace", None}
             Largest eigenvalue 1, trace d, or as it comes.
+        rank : int, optional
+            A bound of the rank of the second moment.
         """
         A = _backend.on_host(second_moment)
         if _backend.holds(~torch.isfinite(A).all()):
@@ -42,7 +44,7 @@ class Metric:
                 "The AGOP holds NaN or inf. If the kernel is your own, its slope is not finite "
                 "at some pair of distinct rows."
             )
-        values, V = (A.clamp(min=0), None) if A.ndim == 1 else psd_eigh(A)
+        values, V = (A.clamp(min=0), None) if A.ndim == 1 else psd_eigh(A, rank)
         if _backend.holds(~(values.max() > 0)):
             return None
         # scaled before the power, so that a tiny AGOP does not underflow
@@ -140,7 +142,7 @@ class Predictor:
     def second_moment(
         self, n_rows, rows_at, weight=None, index=None, *, diag, center, mixtures=None, seed=0
     ):
-        """Return the AGOP at rows, (d, d) or (d,).
+        """Return the AGOP at rows, (d, d) or (d,), and the number of gradients in it.
 
         Parameters
         ----------
@@ -168,6 +170,9 @@ class Predictor:
         mix = mixtures is not None and mixtures < c and not center
         row_bytes = self._row_bytes(mixtures if mix else c, self.kernel.slot_size(self.rows))
         max_rows = min(512, -(-n_rows // 16)) if mix else None
+        # the chain rule once for the sum, but for few gradients in many dimensions
+        each = self.root is not None and self.root.ndim == 2
+        each = each and few(n_rows * (mixtures if mix else c), len(self.root))
         moments = GradientMoments(diag)
         for k, block in enumerate(self._blocks(n_rows, row_bytes, max_rows)):
             own = block if index is None else index[block]
@@ -177,9 +182,8 @@ class Predictor:
             queries, self_index = rows_at(own)
             w = None if weight is None else weight[own]
             for slot, G in enumerate(self.kernel.slots(queries, self.rows, coef, self_index)):
-                moments.add(G, w, slot)
+                moments.add(G @ self.root if each else G, w, slot)
         A = moments.result(center)
-        # the chain rule once for the sum, not for each gradient
-        if self.root is not None:
+        if self.root is not None and not each:
             A = A * self.root.square() if self.root.ndim == 1 else self.root @ A @ self.root
-        return A / self.bandwidth.square()
+        return A / self.bandwidth.square(), moments.rank

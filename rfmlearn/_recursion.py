@@ -147,7 +147,7 @@ def recursive_features(
         index = None
         if n_samples is not None and n_samples < len(Y):
             index = _backend.random_rows(len(Y), n_samples, seed + iteration, Y.device)
-        A = problem.predictor(solved[agop_alpha].coef).second_moment(
+        A, rank = problem.predictor(solved[agop_alpha].coef).second_moment(
             len(Y),
             problem.rows_at,
             weight,
@@ -157,6 +157,6 @@ def recursive_features(
             mixtures=mixtures,
             seed=seed + 1000003 * (iteration + 1),
         )
-        metric = Metric.of(A, power, scaling)
+        metric = Metric.of(A, power, scaling, rank)
         if metric is None:
             return

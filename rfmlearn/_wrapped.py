@@ -10,7 +10,7 @@ from rfmlearn import _backend
 from rfmlearn._gradients import gradients_of
 from rfmlearn._predictor import Metric
 from rfmlearn._targets import hold_out
-from rfmlearn.features import GradientMoments
+from rfmlearn.features import GradientMoments, few
 
 # Random rows at which differences are taken, where no number is given: each costs two
 # predictions a column.
@@ -67,11 +67,8 @@ class Course:
             yield state
             if iteration == max_iter:
                 return
-            A = self.agop(state.estimator, Z, weight, n_samples, rng)
-            if state.map is not None:
-                root = _backend.to_tensor(state.map.astype(np.float64))
-                A = A * root.square() if self.diag else root @ A @ root
-            metric = Metric.of(A, 2 * self.power, "spectral")
+            A, rank = self.agop(state, Z, weight, n_samples, rng)
+            metric = Metric.of(A, 2 * self.power, "spectral", rank)
             if metric is None:  # nothing changes with the rows
                 return
             M, root = map(_backend.to_numpy, (metric.matrix, metric.root))
@@ -79,8 +76,9 @@ class Course:
             root = (root * (spread / left if left > 0 else 1.0)).astype(X.dtype)
             state = Iterate(iteration + 1, M, root)
 
-    def agop(self, estimator, Z, weight, n_samples, rng):
-        """Return the AGOP of a fitted estimator at its rows, a tensor (d, d) or (d,)."""
+    def agop(self, state, Z, weight, n_samples, rng):
+        """Return the AGOP with respect to the rows before their map, and how many gradients."""
+        estimator = state.estimator
         if callable(self.gradient):
             self.kind, at = "callable", lambda rows: self.gradient(estimator, rows)
         else:
@@ -91,6 +89,7 @@ class Course:
         if n_samples is not None and n_samples < len(Z):
             index = rng.choice(len(Z), n_samples, replace=False)
             Z, weight = Z[index], None if weight is None else weight[index]
+        root = None if state.map is None else _backend.to_tensor(state.map.astype(np.float64))
         moments = GradientMoments(self.diag)
         for block in _backend.blocks(len(Z), Z[0].nbytes, "cpu", max_rows=NUMERIC_ROWS):
             G = np.array(at(Z[block]), dtype=np.float64)
@@ -104,8 +103,13 @@ class Course:
                     f"A gradient of {type(estimator).__name__} ({self.kind}) is NaN or infinite."
                 )
             w = None if weight is None else _backend.to_tensor(weight[block])
-            moments.add(_backend.to_tensor(G), w)
-        return moments.result(self.center)
+            # the chain rule once for the sum, but for few gradients in many dimensions
+            each = root is not None and not self.diag and few(len(Z) * G.shape[1], len(root))
+            moments.add(_backend.to_tensor(G) @ root if each else _backend.to_tensor(G), w)
+        A = moments.result(self.center)
+        if root is not None and not each:
+            A = A * root.square() if self.diag else root @ A @ root
+        return A, moments.rank
 
 
 def parted(X, y, params, fraction, by_class, rng):

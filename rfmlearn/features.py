@@ -12,6 +12,11 @@ from rfmlearn import _backend
 
 __all__ = ["agop", "alignment", "matrix_power", "top_directions"]
 
+# From so many dimensions on a low rank is made use of, and how many random directions more than
+# the rank its range is found with.
+_WIDE = 256
+_SPARE = 8
+
 
 class GradientMoments:
     """Running sums of gradients, from which the AGOP follows.
@@ -20,10 +25,16 @@ class GradientMoments:
     ----------
     diag : bool
         Keep the diagonal of the second moment only.
+
+    Attributes
+    ----------
+    rank : int
+        Number of gradients taken in: the second moment has no larger rank.
     """
 
     def __init__(self, diag=False):
         self.diag = diag
+        self.rank = 0
         self.weight = self.second = 0.0
         self.first = {}
 
@@ -33,6 +44,7 @@ class GradientMoments:
         Of rows that have several slots the moments are summed over them; each has its own mean.
         """
         wG = G if weight is None else G * weight[:, None, None]
+        self.rank += G.shape[0] * G.shape[1]
         if slot == 0:
             self.weight = self.weight + (len(G) if weight is None else weight.sum())
         self.first[slot] = self.first.get(slot, 0.0) + wG.sum(0)
@@ -145,14 +157,43 @@ def row_weights(sample_weight, G, n=None):
     return weight
 
 
-def psd_eigh(M):
-    """Return eigenvalues and eigenvectors of a PSD matrix; eigenvalues (d,), ascending.
+def few(rank, d):
+    """Say whether a matrix of that rank in d dimensions is better known by its range."""
+    return d >= _WIDE and 4 * (rank + _SPARE) <= d
+
+
+def psd_eigh(M, rank=None):
+    """Return eigenvalues, ascending, and eigenvectors, in columns, of a PSD matrix.
 
     Eigenvalues within rounding of 0 (below ``d eps`` of the largest, negative ones too)
     become 0, so that a null space stays one under the square root.
+
+    Parameters
+    ----------
+    M : tensor of shape (d, d)
+        The matrix.
+    rank : int, optional
+        A bound of its rank. Where it is a small part of d, only the range is decomposed, found
+        as that of the product with a few more random columns (N. Halko, P.-G. Martinsson,
+        J. Tropp, SIAM Review 2011): ``d^2 rank`` operations instead of ``d^3``, as exact.
+
+    Returns
+    -------
+    values : tensor of shape (d,), or (k,) with k < d
+        The others are 0.
+    vectors : tensor of shape (d, d) or (d, k)
+        Unit vectors.
     """
-    values, vectors = torch.linalg.eigh((M + M.mT) / 2)
-    floor = len(M) * torch.finfo(M.dtype).eps * values[-1]
+    M, d = (M + M.mT) / 2, len(M)
+    if rank is not None and few(rank, d):
+        draw = torch.Generator().manual_seed(0)
+        columns = torch.randn(d, rank + _SPARE, generator=draw, dtype=torch.float64).to(M)
+        basis = torch.linalg.qr(M @ columns).Q
+        values, inner = torch.linalg.eigh(basis.mT @ M @ basis)
+        vectors = basis @ inner
+    else:
+        values, vectors = torch.linalg.eigh(M)
+    floor = d * torch.finfo(M.dtype).eps * values[-1]
     return values.masked_fill(values <= floor, 0), vectors
 
 

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tables with many more columns than rows: only the range of the AGOP is decomposed."""
+
+import numpy as np
+import pytest
+import reference
+import torch
+from numpy.testing import assert_allclose
+from sklearn.svm import SVR
+
+from rfmlearn import RecursiveFeatureLearner, RFMClassifier, RFMRegressor, features
+from rfmlearn.features import GradientMoments, few, psd_eigh
+
+
+def wide(n=12, d=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.stack([X[:, 0] * X[:, 1], X[:, 2]], axis=1)
+
+
+def test_the_range_is_decomposed_as_the_whole_is():
+    rng = np.random.default_rng(0)
+    # eigenvalues over twelve orders of magnitude
+    Q = np.linalg.qr(rng.normal(size=(400, 20)))[0]
+    spectrum = np.logspace(0, -12, 20)
+    M = torch.from_numpy((Q * spectrum) @ Q.T)
+    values, V = psd_eigh(M, rank=20)
+    whole, _ = psd_eigh(M)
+    assert values.shape == (28,) and V.shape == (400, 28)
+    # a decomposition is exact for a matrix that differs by rounding, d eps of the largest
+    limit = 400 * np.finfo(float).eps
+    assert_allclose(values[-20:], spectrum[::-1], atol=limit, rtol=1e-10)
+    assert_allclose(values[-20:], whole[-20:], atol=limit, rtol=1e-10)
+    assert_allclose((V * values) @ V.mT, M, atol=limit)
+    assert_allclose(V.mT @ V, np.eye(28), atol=1e-13)
+    assert not values[:8].any()
+    # nothing to gain: the whole
+    assert psd_eigh(M, rank=100)[1].shape == (400, 400)
+    assert psd_eigh(M[:200, :200], rank=2)[1].shape == (200, 200)
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "power"),
+    # not the fourth: the loops keep rounding in the null space, and 1e-17^(1/4), which is what
+    # distances along the axes then see of it, is 6e-5
+    [("laplace", 1.0), ("laplace", 0.5), ("product_laplace", 1.0)],
+)
+def test_the_recursion_is_that_of_the_formulas(kernel, power, center):
+    X, Y = wide()
+    assert few(12 * 2, 300)
+    M, coef, intercept, L = reference.rfm(
+        X, Y, kernel=kernel, max_iter=2, power=power, center=center
+    )
+    model = RFMRegressor(
+        kernel, max_iter=2, agop_power=power, center_gradients=center, matrix_scaling="spectral"
+    ).fit(X, Y)
+    Q, _ = wide(5, seed=1)
+    expected = reference.predict(kernel, Q, X, coef, intercept, M, L)
+    assert_allclose(model.feature_matrix_, M, atol=1e-8)
+    assert_allclose(model.predict(Q), expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fits_are_those_of_the_whole_decomposition(dtype, monkeypatch):
+    X, Y = wide(30, 400)
+    X, labels = X.astype(dtype), np.digitize(Y[:, 0], [-0.5, 0.5])
+    models = [
+        RFMRegressor(max_iter=3),
+        RFMRegressor(max_iter=2, n_agop_samples=10, random_state=0),
+        RFMRegressor("product_laplace", max_iter=2, agop_power=0.5),
+        RFMClassifier("gaussian", max_iter=2),
+        RecursiveFeatureLearner(SVR(), max_iter=2),
+    ]
+    fitted = []
+    for least in (256, 10_000):
+        monkeypatch.setattr(features, "_WIDE", least)
+        for model in models:
+            y = labels if isinstance(model, RFMClassifier) else Y[:, 0]
+            model.fit(X, y)
+            fitted.append((model.predict(X), model.feature_matrix_))
+    # rounding, times what three updates make of it
+    atol = 2e-3 if dtype == np.float32 else 1e-9
+    for one, other in zip(fitted[:5], fitted[5:], strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert_allclose(a, b, atol=atol)
+
+
+def test_the_number_of_gradients_bounds_the_rank():
+    moments = GradientMoments()
+    rng = np.random.default_rng(0)
+    for n in (3, 4):
+        moments.add(torch.from_numpy(rng.normal(size=(n, 2, 50))))
+    assert moments.rank == 14 == torch.linalg.matrix_rank(moments.result())
