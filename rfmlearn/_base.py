@@ -80,12 +80,12 @@ class BaseModel(BaseEstimator):
         checks = {"dtype": _FLOATS, "reset": reset}
         if isinstance(y, str):
             X = validate_data(self, X, **checks)
-            _refuse_huge(X)
+            _refuse_extreme(X)
             return X
         X, y = validate_data(self, X, y, **checks, **self._target_checks)
         if issparse(y):
             raise TypeError("Sparse y is not supported; pass y.toarray().")
-        _refuse_huge(X)
+        _refuse_extreme(X)
         return X, y
 
     def _class_weights(self, y):
@@ -124,10 +124,15 @@ def svm_gamma(machine):
     return machine._gamma
 
 
-def _refuse_huge(X):
-    """Raise where squared distances would leave the range of the dtype."""
-    limit = np.sqrt(np.finfo(X.dtype).max / 16) / X.shape[1]
-    if max(X.max(), -X.min()) > limit:
+def _refuse_extreme(X):
+    """Raise where squared distances would leave the range of the dtype, at either end."""
+    limit, largest = np.sqrt(np.finfo(X.dtype).max / 16) / X.shape[1], max(X.max(), -X.min())
+    if 0 < largest < np.sqrt(np.finfo(X.dtype).tiny):
+        raise ValueError(
+            f"X holds values of at most {largest:.1e}, whose squares are 0 in {X.dtype}. Rescale "
+            "the columns, with StandardScaler for instance."
+        )
+    if largest > limit:
         column = int(np.abs(X).max(axis=0).argmax())
         raise ValueError(
             f"Column {column} of X holds values up to {np.abs(X[:, column]).max():.1e}, whose "

@@ -163,6 +163,19 @@ def test_weights_that_cannot_be_used(Estimator, weight, message):
 
 
 @both
+@pytest.mark.parametrize(("dtype", "unit"), [(np.float32, 1e-21), (np.float64, 1e-300)])
+def test_values_whose_squares_vanish_are_refused(Estimator, dtype, unit):
+    X, y = data()
+    with pytest.raises(ValueError, match=r"squares are 0 in float.* StandardScaler"):
+        Estimator().fit((X * unit).astype(dtype), y)
+    near = dtype(1e3) * np.sqrt(np.finfo(dtype).tiny)  # and above that nothing is lost
+    small, plain = Estimator().fit((X * near).astype(dtype), y), Estimator().fit(X.astype(dtype), y)
+    expected = plain._scores(X.astype(dtype))
+    np.testing.assert_allclose(small._scores((X * near).astype(dtype)), expected, atol=2e-3)
+    Estimator().fit(np.zeros_like(X), y)
+
+
+@both
 def test_huge_values_in_float32_name_the_limit(Estimator):
     X, y = with_value(1e25)
     with pytest.raises(ValueError, match=r"squares leave the range of float32 .* StandardScaler"):
