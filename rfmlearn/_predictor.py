@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from rfmlearn import _backend
-from rfmlearn.features import GradientMoments, few, psd_eigh
+from rfmlearn.features import GradientMoments, psd_eigh
 from rfmlearn.kernels import Kernel, Rows
 
 
@@ -170,10 +170,7 @@ class Predictor:
         mix = mixtures is not None and mixtures < c and not center
         row_bytes = self._row_bytes(mixtures if mix else c, self.kernel.slot_size(self.rows))
         max_rows = min(512, -(-n_rows // 16)) if mix else None
-        # the chain rule once for the sum, but for few gradients in many dimensions
-        each = self.root is not None and self.root.ndim == 2
-        each = each and few(n_rows * (mixtures if mix else c), len(self.root))
-        moments = GradientMoments(diag)
+        moments = GradientMoments(diag, self.root, n_rows)
         for k, block in enumerate(self._blocks(n_rows, row_bytes, max_rows)):
             own = block if index is None else index[block]
             if mix:
@@ -182,8 +179,5 @@ class Predictor:
             queries, self_index = rows_at(own)
             w = None if weight is None else weight[own]
             for slot, G in enumerate(self.kernel.slots(queries, self.rows, coef, self_index)):
-                moments.add(G @ self.root if each else G, w, slot)
-        A = moments.result(center)
-        if self.root is not None and not each:
-            A = A * self.root.square() if self.root.ndim == 1 else self.root @ A @ self.root
-        return A / self.bandwidth.square(), moments.rank
+                moments.add(G, w, slot)
+        return moments.result(center) / self.bandwidth.square(), moments.rank

@@ -10,7 +10,7 @@ from rfmlearn import _backend
 from rfmlearn._gradients import gradients_of
 from rfmlearn._predictor import Metric
 from rfmlearn._targets import hold_out
-from rfmlearn.features import GradientMoments, few
+from rfmlearn.features import GradientMoments
 
 # Random rows at which differences are taken, where no number is given: each costs two
 # predictions a column.
@@ -90,7 +90,7 @@ class Course:
             index = rng.choice(len(Z), n_samples, replace=False)
             Z, weight = Z[index], None if weight is None else weight[index]
         root = None if state.map is None else _backend.to_tensor(state.map.astype(np.float64))
-        moments = GradientMoments(self.diag)
+        moments = GradientMoments(self.diag, root, len(Z))
         for block in _backend.blocks(len(Z), Z[0].nbytes, "cpu", max_rows=NUMERIC_ROWS):
             G = np.array(at(Z[block]), dtype=np.float64)
             if G.ndim != 3 or G.shape[::2] != Z[block].shape:
@@ -103,13 +103,8 @@ class Course:
                     f"A gradient of {type(estimator).__name__} ({self.kind}) is NaN or infinite."
                 )
             w = None if weight is None else _backend.to_tensor(weight[block])
-            # the chain rule once for the sum, but for few gradients in many dimensions
-            each = root is not None and not self.diag and few(len(Z) * G.shape[1], len(root))
-            moments.add(_backend.to_tensor(G) @ root if each else _backend.to_tensor(G), w)
-        A = moments.result(self.center)
-        if root is not None and not each:
-            A = A * root.square() if self.diag else root @ A @ root
-        return A, moments.rank
+            moments.add(_backend.to_tensor(G), w)
+        return moments.result(self.center), moments.rank
 
 
 def parted(X, y, params, fraction, by_class, rng):

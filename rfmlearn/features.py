@@ -25,6 +25,10 @@ class GradientMoments:
     ----------
     diag : bool
         Keep the diagonal of the second moment only.
+    root : tensor of shape (d, d) or (d,), optional
+        The gradients are with respect to rows times this; the result is one of rows.
+    n_rows : int, optional
+        How many rows will be taken in; needed with `root`.
 
     Attributes
     ----------
@@ -32,8 +36,8 @@ class GradientMoments:
         Number of gradients taken in: the second moment has no larger rank.
     """
 
-    def __init__(self, diag=False):
-        self.diag = diag
+    def __init__(self, diag=False, root=None, n_rows=None):
+        self.diag, self.root, self.n_rows = diag, root, n_rows
         self.rank = 0
         self.weight = self.second = 0.0
         self.first = {}
@@ -43,6 +47,8 @@ class GradientMoments:
 
         Of rows that have several slots the moments are summed over them; each has its own mean.
         """
+        if self._each(G.shape[1]):
+            G = G @ self.root
         wG = G if weight is None else G * weight[:, None, None]
         self.rank += G.shape[0] * G.shape[1]
         if slot == 0:
@@ -56,11 +62,21 @@ class GradientMoments:
 
     def result(self, center=False):
         """Return the (centred) second moment, (d, d) or (d,), summed over outputs."""
-        second = self.second / self.weight
-        if not center:
+        second, root = self.second / self.weight, self.root
+        if center:
+            mean = torch.cat(list(self.first.values())) / self.weight
+            second = second - (mean.square().sum(0) if self.diag else mean.T @ mean)
+        if root is None or self._each(len(self.first[0])):
             return second
-        mean = torch.cat(list(self.first.values())) / self.weight
-        return second - (mean.square().sum(0) if self.diag else mean.T @ mean)
+        return second * root.square() if root.ndim == 1 else root @ second @ root
+
+    def _each(self, n_outputs):
+        """Say whether the chain rule is for each gradient: few of them in many dimensions.
+
+        Otherwise it is once for the sum.
+        """
+        root = self.root
+        return root is not None and root.ndim == 2 and few(self.n_rows * n_outputs, len(root))
 
 
 def agop(gradients, X=None, *, sample_weight=None, center_gradients=False, diag=False):
