@@ -42,7 +42,7 @@ def ansatz(X, y, seed, scale):
     return (
         layer_features(net.initial(), X)[0].alignment,
         first.alignment,
-        layer_features(net, X, power=1.0)[0].alignment,
+        layer_features(net, X, agop_power=1.0)[0].alignment,
         first.alignments["pearson with initial nfm"],
         change.alignment,
     )

@@ -69,12 +69,12 @@ def score(estimator, X, y):
 
 
 # %%
-# Three ways to wrap: as it comes; with the gentler ``power=0.25``; and with the number of
+# Three ways to wrap: as it comes; with the gentler ``agop_power=0.5``; and with the number of
 # updates, none of them included, chosen on rows held out of each training fold.
 
 WRAPS = {
     "wrapped": {},
-    "power 0.25": {"power": 0.25},
+    "AGOP^1/2": {"agop_power": 0.5},
     "chosen": {"early_stopping": True, "random_state": 0},
 }
 results = {}

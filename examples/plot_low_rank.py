@@ -79,7 +79,7 @@ for name, row in scores.items():
 # Fifty exact measurements of a vector of a hundred entries. With linear functions and a diagonal
 # metric the recursion is iteratively reweighted least squares (arXiv 2401.04553), and finds the
 # vector if few of its entries are not 0: more of them than minimising the sum of magnitudes does,
-# which is what ``power=0.5`` comes to. Share of twenty draws recovered to 1e-3:
+# which is what ``agop_power=0.5`` comes to. Share of twenty draws recovered to 1e-3:
 
 COUNTS = (5, 10, 15, 20, 25)
 
@@ -89,7 +89,7 @@ def recovered(k, seed, power):
     w = np.zeros(100)
     w[rng.choice(100, k, replace=False)] = rng.normal(size=k)
     A = rng.normal(size=(50, 100))
-    found = linear_rfm(A, A @ w, power=power, tol=1e-6).coef
+    found = linear_rfm(A, A @ w, agop_power=power, tol=1e-6).coef
     return np.linalg.norm(found - w) < 1e-3 * np.linalg.norm(w)
 
 
@@ -123,7 +123,7 @@ errors = {}
 for name, options in {
     "shortest rows (iterate 0)": {"max_iter": 0},
     "linear RFM, power 1": {"max_iter": 150},
-    "linear RFM, power 1/2": {"max_iter": 150, "power": 0.5},
+    "linear RFM, power 1/2": {"max_iter": 150, "agop_power": 0.5},
 }.items():
     errors[name] = [np.median([completed(s, seed, **options) for seed in SEEDS]) for s in KNOWN]
     print(f"   {name:25s}" + "".join(f"{error:9.1e}" for error in errors[name]))

@@ -32,7 +32,7 @@ train, test = slice(400), slice(400, None)
 # infinity, where several ridges are compared by their leave-one-out error.
 
 options = {"depth": 1, "weight_std": 1.0, "bias_std": 0.0, "normalize_y": True}
-flow = {"alpha": 0.0, "training_time": STEPS, "learning_rate": RATE}
+flow = {"alpha": 0.0, "training_time": STEPS * RATE}
 limits = {
     "NNGP": KernelRegimeRegressor("nngp", alpha=np.logspace(-4, 1, 11), **options),
     "NTK": KernelRegimeRegressor("ntk", alpha=np.logspace(-4, 1, 11), **options),

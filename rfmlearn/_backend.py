@@ -6,7 +6,8 @@ back to Python to decide what to do next.
 """
 
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import wraps
 
 import numpy as np
 import torch
@@ -21,6 +22,12 @@ MIN_BLOCK_ROWS = 16
 
 # Devices on which torch has optimisers that make one pass over the parameters.
 FUSED_OPTIMIZERS = {"cpu", "cuda"}
+
+_AUTOCAST = ("cpu", "cuda", "mps")
+
+# Share of the free memory that a kernel matrix and its solver may take where no budget is set. The
+# rest is for what is not counted: blocks, copies of X, the AGOP, and other processes.
+FREE_SHARE = 3 / 4
 
 _SYMV = {torch.float32: ssymv, torch.float64: dsymv}
 
@@ -54,6 +61,29 @@ def resolve_device(device):
             "device here. Use device='cpu', or device='auto' to take what there is."
         )
     return resolved
+
+
+def isolated(function):
+    """Make a function compute what it computes by itself, whatever torch context it is called in.
+
+    A caller's `no_grad`, `inference_mode`, autocast or default device would change results, or
+    end in an error. All of these belong to the thread. (The default dtype is global: the package
+    names every dtype instead.)
+    """
+
+    @wraps(function)
+    def alone(*args, **kwargs):
+        with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            if torch.get_default_device().type != "cpu":
+                stack.enter_context(torch.device("cpu"))
+            for kind in _AUTOCAST:
+                if torch.is_autocast_enabled(kind):
+                    stack.enter_context(torch.autocast(kind, enabled=False))
+            return function(*args, **kwargs)
+
+    return alone
 
 
 def to_tensor(array, device="cpu", dtype=None):
@@ -180,6 +210,12 @@ def free_bytes(device):
     if not free and hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
         free.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     return min(free, default=None)
+
+
+def default_budget(device):
+    """Return the bytes that a kernel matrix and its solver may take (None: not known)."""
+    free = free_bytes(device)
+    return None if free is None else int(free * FREE_SHARE)
 
 
 @contextmanager

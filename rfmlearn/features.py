@@ -79,6 +79,7 @@ class GradientMoments:
         return root is not None and root.ndim == 2 and few(self.n_rows * n_outputs, len(root))
 
 
+@_backend.isolated
 def agop(gradients, X=None, *, sample_weight=None, center_gradients=False, diag=False):
     r"""Average gradient outer product.
 
@@ -213,6 +214,7 @@ def psd_eigh(M, rank=None):
     return values.masked_fill(values <= floor, 0), vectors
 
 
+@_backend.isolated
 def matrix_power(M, power):
     """Power of a symmetric positive semi-definite matrix.
 
@@ -250,6 +252,7 @@ def matrix_power(M, power):
     return _backend.in_kind_of(result.to(T), M)
 
 
+@_backend.isolated
 def alignment(A, B, method="cosine"):
     """How far two feature matrices agree, whatever their scale.
 
@@ -289,6 +292,7 @@ def alignment(A, B, method="cosine"):
     return float((a @ b / (a.norm() * b.norm())).clamp(-1, 1))
 
 
+@_backend.isolated
 def top_directions(M, n_directions=None):
     """Leading eigenvectors of a feature matrix.
 

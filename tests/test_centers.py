@@ -11,11 +11,12 @@ import scipy.linalg
 import torch
 
 from rfmlearn import RFMClassifier, RFMClassifierCV, RFMRegressor
-from rfmlearn._predictor import Predictor
 from rfmlearn.kernels import KERNELS, Gaussian, Laplace, Rows
+from rfmlearn.kernels._expansion import Predictor
 from rfmlearn.solvers import (
     CholeskySolver,
     KernelSystem,
+    PCGSolver,
 )
 from rfmlearn.solvers._centers import CenterSystem
 
@@ -35,7 +36,7 @@ def test_centres_minimise_the_error_on_all_rows(kernel, weighted):
     w = np.random.default_rng(2).uniform(0.2, 3, 150) if weighted else np.ones(150)
     model = RFMRegressor(
         kernel, alpha=0.1, max_iter=0, n_centers=20, random_state=3, bandwidth=2.0,
-        bandwidth_mode="constant", solver_tol=1e-12,
+        bandwidth_mode="constant", solver=PCGSolver(tol=1e-12),
     ).fit(X, y, w)  # fmt: skip
     C = model.X_fit_
     assert C.shape == (20, 5)

@@ -57,14 +57,14 @@ IMAGES = [
 ]
 
 
-LINEAR = [LinearRFMRegressor(), LinearRFMRegressor(diag=False, power=0.5)]
+LINEAR = [LinearRFMRegressor(), LinearRFMRegressor(diag=False, agop_power=0.5)]
 LEARNERS = [
     RecursiveFeatureLearner(estimator, **how)
     for estimator, how in (
         (SVR(), {}),
         (SVC(), {"diag": True}),
         (Ridge(), {}),
-        (LogisticRegression(max_iter=1000), {"power": 0.25}),
+        (LogisticRegression(max_iter=1000), {"agop_power": 0.5}),
         (KernelRidge(kernel="laplacian"), {"center_gradients": True}),
         (KNeighborsClassifier(), {}),
         (KNeighborsRegressor(), {"early_stopping": True}),

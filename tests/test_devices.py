@@ -8,12 +8,14 @@ from fake_cuda import fake_cuda, get_item, set_item, to
 from sklearn.base import clone
 
 from rfmlearn import ABCMLPRegressor, RFMClassifier, RFMRegressor, _backend
-from rfmlearn._recursion import recursive_features
 from rfmlearn.kernels import KERNELS, Rows, resolve_kernel
 from rfmlearn.kernels._convolution import ConvolutionalKernel
 from rfmlearn.kernels._patches import Grid, PatchKernel
 from rfmlearn.kernels._rows import squared_distances
 from rfmlearn.neural import layer_features
+from rfmlearn.rfm._problems import AllRows, OnCenters
+from rfmlearn.rfm._recursion import recursive_features
+from rfmlearn.rfm._spec import RecursionSpec
 from rfmlearn.solvers import SOLVERS, CholeskySolver, KernelSystem, PCGSolver
 
 GRID = Grid((2, 4, 4), (3, 3), 1, (1, 1))
@@ -47,7 +49,7 @@ def test_the_recursion_stays_on_its_device(fake, kernel, solver, diag, weighted,
 @pytest.mark.parametrize("diag", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_is_never_stored_stays_on_its_device(fake, kernel, diag, weighted):
-    check_placement(kernel, diag, weighted, None, solver=PCGSolver(), dense=False, mixtures=2)
+    check_placement(kernel, diag, weighted, None, solver=PCGSolver(), dense=False, outputs=2)
     check_placement(kernel, diag, weighted, 20, centers=(torch.arange(10), torch.arange(10, 40)))
 
 
@@ -88,26 +90,25 @@ def test_corrections_in_float32_stay_on_their_device(fake, monkeypatch):
     assert (x.device.type, x.dtype) == ("cuda", torch.float64)
 
 
-def check_placement(kernel, diag, weighted, n_samples, d=4, **how):
+def check_placement(
+    kernel, diag, weighted, n_samples, d=4, outputs="all", centers=None, solver=None, dense=True
+):
     device, n, c = torch.device("cuda"), 50, 3
     X, Y = torch.randn(n, d, device=device), torch.randn(n, c, device=device)
-    states = recursive_features(
-        X,
-        Y,
-        kernel=resolve_kernel(kernel),
-        bandwidth=1.0,
-        adaptive=True,
-        alphas=[1e-3, 1.0],
+    spec = RecursionSpec(
+        alphas=(1e-3, 1.0),
         agop_alpha=0.1,
         max_iter=2,
-        shift=torch.zeros(d, device=device),
-        weight=torch.ones(n, device=device) if weighted else None,
         diag=diag,
-        power=0.5,
-        center="mixtures" not in how,
-        n_samples=n_samples,
-        **how,
+        agop_power=0.5,
+        center_gradients=outputs == "all",
+        n_agop_samples=n_samples,
+        agop_outputs=outputs,
     )
+    weight = torch.ones(n, device=device) if weighted else None
+    data = X, Y, weight, torch.zeros(d, device=device), resolve_kernel(kernel)
+    problem = AllRows(*data, solver, dense) if centers is None else OnCenters(*data, centers)
+    states = recursive_features(problem, spec)
     states = list(states)
     assert len(states) == 3
     for state in states:

@@ -15,7 +15,8 @@ from scipy.stats import multivariate_normal
 
 from rfmlearn import RFMRegressor
 from rfmlearn.datasets import make_multi_index
-from rfmlearn.kernels import DUALS, NNGP, NTK, Homogeneous, Kernel, Monomial, Polynomial, Rbf, Rows
+from rfmlearn.kernels import NNGP, NTK, Kernel, Rows
+from rfmlearn.kernels.activations import DUALS, Homogeneous, Monomial, Polynomial, Rbf
 
 ORACLES = Path(__file__).parent / "oracles"
 

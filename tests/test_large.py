@@ -11,9 +11,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from rfmlearn import RFMRegressor, RFMRegressorCV, _backend
-from rfmlearn._search import Path
 from rfmlearn.kernels import KERNELS, Gaussian, Laplace, Rows
 from rfmlearn.kernels._lazy import LazyGram
+from rfmlearn.rfm._path import Path
+from rfmlearn.rfm._spec import RecursionSpec
 from rfmlearn.solvers import (
     KernelSystem,
     NotPositiveDefiniteError,
@@ -56,7 +57,7 @@ def test_updates_on_loose_solutions_learn_the_same_metric():
     # early stopping may keep any iterate, so that none is solved loosely
     kept = RFMRegressor(alpha=0.1, solver="pcg", early_stopping=True, random_state=0).fit(X, y)
     assert (kept.history_["residual"] <= 1e-10).all()
-    tight = RFMRegressor(alpha=0.1, solver="pcg", solver_tol=1e-12, max_iter=0).fit(X, y)
+    tight = RFMRegressor(alpha=0.1, solver=PCGSolver(tol=1e-12), max_iter=0).fit(X, y)
     assert tight.history_["residual"] <= 1e-12
 
 
@@ -120,10 +121,7 @@ def test_what_takes_long_unasked_is_told(model, monkeypatch):
 
 
 def test_a_matrix_that_is_not_stored_is_not_copied_either():
-    path = Path.of(
-        RFMRegressor(solver="pcg", memory_budget=2**30), np.random.RandomState(0), kernel="laplace",
-        bandwidth=1.0, diag=False, alphas=(0.1,), max_iter=1, every_iterate=False,
-    )  # fmt: skip
+    path = Path.of(RecursionSpec(solver="pcg", memory_budget=2**30))
     m = int(20 * 8000**0.5)
     own = (2 * 8000 * m + 3 * m * m) * 8
     _, dense, need = path.plan(8000, 1, 8)
@@ -149,14 +147,15 @@ def test_auto_takes_what_is_cheaper_and_fits():
 
 
 def test_what_stops_short_is_warned_of_by_name(monkeypatch):
-    monkeypatch.setattr(PCGSolver, "max_iter", 3)
     monkeypatch.setattr("rfmlearn.solvers._pcg._SMALL", 100)
     X, y = data(300)
     with pytest.warns(ConvergenceWarning, match=r"residual of up to .* left after .* iterations"):
-        model = RFMRegressor(solver="pcg", max_iter=0).fit(X, y)
+        model = RFMRegressor(solver=PCGSolver(max_iter=3), max_iter=0).fit(X, y)
     assert not model.history_["converged"].any()
     monkeypatch.setattr("rfmlearn.solvers._pcg._SMALL", 4096)
-    model = RFMRegressor(solver="pcg", max_iter=0).fit(X, y)  # small enough to be factored
+    model = RFMRegressor(solver=PCGSolver(max_iter=3), max_iter=0).fit(
+        X, y
+    )  # small enough to be factored
     exact = RFMRegressor(solver="cholesky", max_iter=0).fit(X, y)
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=1e-10)
 
@@ -171,14 +170,16 @@ def test_a_matrix_that_is_not_stored_and_not_positive_is_a_typed_error(monkeypat
 
 
 def test_landmarks_multiply_where_systems_are_hard():
-    solver = PCGSolver()
+    solver, workspace = PCGSolver(), {}
     X = torch.as_tensor(data(900, 3)[0])
     K = Laplace().gram(Rows.of(X, bandwidth=5.0))
     y = torch.as_tensor(data(900)[1])[:, None]
-    first = solver.solve(KernelSystem(K, 1e-4), y).n_iter
-    second = solver.solve(KernelSystem(K, 1e-4), y).n_iter
+    first = solver.solve(KernelSystem(K, 1e-4, workspace=workspace), y).n_iter
+    second = solver.solve(KernelSystem(K, 1e-4, workspace=workspace), y).n_iter
     assert first > 30
     assert second < first
+    # in the next fit they are few again: a solver object remembers nothing
+    assert solver.solve(KernelSystem(K, 1e-4), y).n_iter == first
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

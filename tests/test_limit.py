@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The feature-learning limit of infinite width: the network, the MLP estimators, the regime."""
+"""The feature-learning limit of infinite width: the network, and the MLP estimators."""
 
 import numpy as np
 import pytest
@@ -10,12 +10,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from torch.nn import functional
 
-from rfmlearn import (
-    ABCMLPClassifier,
-    ABCMLPRegressor,
-    KernelRegimeClassifier,
-    KernelRegimeRegressor,
-)
+from rfmlearn import ABCMLPClassifier, ABCMLPRegressor, KernelRegimeRegressor
 from rfmlearn.neural import InfiniteLinearNetwork, layer_features
 from rfmlearn.neural._abc import make_network
 
@@ -144,115 +139,47 @@ def test_what_an_mlp_of_infinite_width_can_and_cannot():
             ABCMLPRegressor(sizes, **options).fit(X, Y)
 
 
-# --------------------------------------------------------------------- the regime
-
-
-def mup(**parameters):
-    defaults = {"depth": 1, "activation": "identity", "bias_std": 0.0, "alpha": 0.0}
-    return KernelRegimeRegressor("mup", **{**defaults, **parameters})
-
-
-def test_the_first_moment_is_that_of_the_tangent_kernel():
+def test_the_first_step_is_that_of_the_tangent_kernel():
     X, Y = data()
-    for weight_std in (1.0, [0.5, 2.0]):
-        first = mup(weight_std=weight_std, learning_rate=1e-6, training_time=1).fit(X, Y)
-        lazy = KernelRegimeRegressor(
-            "ntk", depth=1, activation="identity", bias_std=0.0, alpha=0.0,
-            weight_std=weight_std, learning_rate=1e-6, training_time=1,
-        ).fit(X, Y)  # fmt: skip
-        assert_allclose(first.predict(X), lazy.predict(X), rtol=1e-5)
-        assert first.width_ == INF
-        # and later on they part: features are learned
-        late, lazy = (
-            model.set_params(learning_rate=0.5, training_time=20).fit(X, Y)
-            for model in (first, lazy)
-        )
-        assert np.abs(late.predict(X) - lazy.predict(X)).max() > 0.05
+    y = Y[:, 0]
+    options = {"activation": "identity", "optimizer": "sgd", "base_width": 1}
+
+    def pair(rate, steps):
+        limit = ABCMLPRegressor(
+            INF, learning_rate=rate, max_epochs=steps, batch_size=60, fit_intercept=False, **options
+        ).fit(X, y)
+        flow = KernelRegimeRegressor(
+            "ntk", depth=1, activation="identity", bias_std=0.0, alpha=0.0, normalize_y=True,
+            training_time=rate * steps,
+        ).fit(X, y)  # fmt: skip
+        return limit.predict(X) - y.mean(), flow.predict(X) - y.mean()
+
+    first, lazy = pair(1e-6, 1)
+    assert_allclose(first, lazy, rtol=1e-5)
+    # and later on they part: features are learned
+    late, lazy = pair(0.5, 20)
+    assert np.abs(late - lazy).max() > 0.05
 
 
 def test_the_penalty_of_the_limit_is_the_nuclear_norm():
     # over all U, V with V U = B the least (|U|^2 + |V|^2) / 2 is the sum of singular values of B:
     # for one output its length (Srebro, Rennie and Jaakkola 2004)
     X, Y = data()
-    y, alpha = Y[:, 0], 5.0
-    Z = X / 5**0.5  # the weights are of rows over sqrt(d)
+    y, decay = Y[:, 0], 0.08
+    unit = (y - y.mean()) / y.std()  # what the network is trained on
 
     def objective(b):
-        return np.square(y - Z @ b).sum() / 2 + alpha * np.linalg.norm(b)
+        return np.square(unit - X @ b).mean() / 2 + decay * np.linalg.norm(b)
 
     best = minimize(objective, np.ones(5), tol=1e-12)
-    model = mup(alpha=alpha, learning_rate=0.5, training_time=6000).fit(X, y)
-    assert_allclose(model.predict(X), Z @ best.x, atol=1e-5)
+    model = ABCMLPRegressor(
+        INF, activation="identity", optimizer="sgd", base_width=1, weight_decay=decay,
+        learning_rate=0.5, max_epochs=6000, batch_size=60, fit_intercept=False,
+    ).fit(X, y)  # fmt: skip
+    assert_allclose((model.predict(X) - y.mean()) / y.std(), X @ best.x, atol=1e-5)
 
 
-def test_a_finite_network_is_that_of_the_mlp_estimator():
-    X, Y = data()
-    y = (Y[:, 0] - Y[:, 0].mean()) / Y[:, 0].std()
-    for activation in ("tanh", "sigmoid"):
-        ours = KernelRegimeRegressor(
-            "mup", depth=2, activation=activation, weight_std=1.0, bias_std=1.0, alpha=0.0,
-            learning_rate=0.1, training_time=30, width=40, random_state=3,
-        ).fit(X, y)  # fmt: skip
-        theirs = ABCMLPRegressor(
-            (40, 40), activation=activation, base_width=1, optimizer="sgd", learning_rate=0.1,
-            max_epochs=30, batch_size=60, random_state=3,
-        )  # fmt: skip
-        assert_allclose(ours.predict(X), theirs.fit(X, y).predict(X), rtol=1e-8, atol=1e-8)
-        assert_allclose(ours.input_gradients(X), theirs.input_gradients(X), rtol=1e-7, atol=1e-8)
-        assert ours.width_ == 40
-        assert len(ours.loss_curve_) == 30
-        start = theirs.initial().predict(X)
-        assert_allclose(ours.loss_curve_[0], np.square(y - start).mean(), rtol=1e-8)
-
-
-def test_weights_units_and_spread_of_the_regime():
+def test_an_activation_of_networks_only_is_refused_by_kernels():
     X, Y = data(30)
-    times = np.random.default_rng(0).integers(0, 3, 30)
-    model = mup(alpha=0.2, bias_std=0.3, training_time=50, normalize_y=True)
-    weighted = model.fit(X, Y, sample_weight=times).predict(X)
-    assert_allclose(
-        weighted, model.fit(X.repeat(times, 0), Y.repeat(times, 0)).predict(X), rtol=1e-8
-    )
-    shifted = clone(model).fit(X, 1000 * Y + 5000, sample_weight=times)
-    assert_allclose(shifted.predict(X), 1000 * weighted + 5000, rtol=1e-8)
-    mean, std = shifted.predict(X, return_std=True)
-    assert_array_equal(std, np.zeros_like(mean))
-    assert shifted.sample_y(X[:3], 4).shape == (3, 2, 4)
-    step = 1e-6 * np.eye(5)[2]
-    numeric = (shifted.predict(X + step) - shifted.predict(X - step)) / 2e-6
-    assert_allclose(shifted.input_gradients(X)[:, :, 2], numeric, rtol=1e-5)
-    network = shifted.to_torch()
-    assert_allclose(network(torch.from_numpy(X)).detach(), shifted.predict(X), rtol=1e-10)
-    assert_allclose(layer_features(shifted, X)[0].init_nfm, np.eye(5) / 5, rtol=1e-12)
-    assert not hasattr(KernelRegimeRegressor("ntk"), "to_torch")
-
-
-def test_classes_of_the_regime():
-    X, Y = data(90)
-    labels = np.array(["a", "b", "c"])[(Y[:, 0] > 1).astype(int) + (Y[:, 0] > -1)]
-    model = KernelRegimeClassifier("mup", learning_rate=0.3, random_state=0).fit(X, labels)
-    assert model.score(X, labels) > 0.9
-    assert_allclose(model.predict_proba(X).sum(1), 1)
-    two = KernelRegimeClassifier("mup", depth=1, activation="identity").fit(X, labels == "a")
-    assert two.decision_function(X).shape == (90,)
-    assert two.score(X, labels == "a") > 0.85
-
-
-def test_what_the_regime_refuses_and_leaves():
-    X, Y = data(30)
-    finite = mup(activation="tanh", width=8, training_time=2, random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="spread in closed form at infinite width only"):
-        finite.predict(X, return_std=True)
-    with pytest.raises(ValueError, match="The training diverged with learning_rate=100"):
-        mup(learning_rate=100.0).fit(X, Y)
-    for refused in ({"training_time": 1.5}, {"activation": "erf"}, {"alpha": [0.1, 1.0]}):
-        with pytest.raises(ValueError, match="regime='mup' trains by whole steps"):
-            mup(**refused).fit(X, Y)
-    with pytest.raises(ValueError, match="activation='tanh' must be one of"):
+    with pytest.raises(ValueError, match="'activation' parameter"):
         KernelRegimeRegressor(activation="tanh").fit(X, Y)
-    with pytest.raises(AttributeError, match="this is 'mup'"):
-        finite.log_marginal_likelihood()
-    # nothing of an earlier fit stays
-    again = finite.set_params(regime="ntk", activation="relu").fit(X, Y)
-    assert not hasattr(again, "coefs_")
-    assert hasattr(again, "alpha_")

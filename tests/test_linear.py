@@ -40,7 +40,7 @@ def test_a_diagonal_step_is_one_of_reweighted_least_squares(p):
         e = 0.9**t * (w**2).max()
         scale = (w**2 + e) ** ((1 - p / 2) / 2)
         w = scale * np.linalg.lstsq(A * scale, y)[0]
-        ours = linear_rfm(A, y, power=1 - p / 2, max_iter=t, tol=0)
+        ours = linear_rfm(A, y, agop_power=1 - p / 2, max_iter=t, tol=0)
         np.testing.assert_allclose(ours.coef, w, rtol=0, atol=1e-12)
         assert ours.n_iter == t
 
@@ -177,5 +177,7 @@ def test_a_full_metric_finds_the_directions_that_outputs_share():
 
 def test_it_goes_into_a_grid_search():
     A, y, _ = sparse(4)
-    search = GridSearchCV(LinearRFMRegressor(), {"alpha": [1e-3, 1.0], "power": [0.5, 1.0]}, cv=3)
+    search = GridSearchCV(
+        LinearRFMRegressor(), {"alpha": [1e-3, 1.0], "agop_power": [0.5, 1.0]}, cv=3
+    )
     assert search.fit(A, y).best_score_ > 0.9

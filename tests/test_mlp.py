@@ -22,7 +22,8 @@ from rfmlearn.neural import (
     classify_parametrization,
     layer_features,
 )
-from rfmlearn.neural._abc import ACTIVATIONS, Scaling, gain, linear_layers, make_network
+from rfmlearn.neural._abc import Scaling, linear_layers, make_network
+from rfmlearn.neural._modules import MODULES
 from rfmlearn.neural._train import LOSSES, Backpropagation, make_optimizer
 
 f64 = torch.float64
@@ -38,14 +39,14 @@ def data(n=60, d=4, seed=0):
 def network(sizes, activation="tanh", seed=0, parametrization="standard", optimizer="sgd"):
     net = make_network(sizes, activation, f64, CPU)
     scaling = Scaling(parametrization, optimizer, sizes, 256)
-    scaling.initialize(net, [gain(activation)] * (len(sizes) - 2) + [1.0], seed)
+    scaling.initialize(net, [MODULES[activation].gain] * (len(sizes) - 2) + [1.0], seed)
     return net
 
 
 # --------------------------------------------------------------------- the passes
 
 
-@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+@pytest.mark.parametrize("activation", sorted(MODULES))
 @pytest.mark.parametrize(
     ("loss", "outputs"), [("squared", 2), ("cross_entropy", 1), ("cross_entropy", 3)]
 )

@@ -320,7 +320,7 @@ def test_initial_weights():
     assert trained[0].alignment == alignment(trained[0].nfm, root, "pearson")
     assert trained[0].alignments["pearson with agop^1/2"] == trained[0].alignment
     assert trained[0].alignments["cosine with agop"] == alignment(trained[0].nfm, trained[0].agop)
-    whole = layer_features(model, X, power=1.0)[0].alignment
+    whole = layer_features(model, X, agop_power=1.0)[0].alignment
     assert whole == trained[0].alignments["pearson with agop"]
     with pytest.raises(ValueError, match="needs the initial weights"):
         layer_features(module, X, subtract_init=True)

@@ -37,13 +37,13 @@ def test_the_map_is_that_of_the_definition(layer, matrix):
     X, y = data()
     model = net().fit(X, y)
     layers = layer_features(model, X)
-    M = layers[layer].nfm if matrix == "nfm" else layers[layer].agop
+    M = layers[layer].nfm if matrix == "nfm" else matrix_power(layers[layer].agop, 0.75)
     hidden = [X]  # what each layer reads
     for W, b in zip(model.coefs_[:-1], model.intercepts_[:-1]):
         hidden.append(np.maximum(hidden[-1] @ W + b, 0))
-    options = {"layer": layer, "matrix": matrix, "power": 0.75}
+    options = {"layer": layer, "matrix": matrix, "agop_power": 0.75}
     whole = NFMTransformer(net(), **options).fit(X, y)
-    assert_allclose(whole.transform(X), hidden[layer] @ matrix_power(M, 0.75), atol=1e-10)
+    assert_allclose(whole.transform(X), hidden[layer] @ matrix_power(M, 0.5), atol=1e-10)
     top = NFMTransformer(net(), n_components=3, **options).fit(X, y)
     values, vectors = np.linalg.eigh(M)
     Z = hidden[layer] @ vectors[:, ::-1][:, :3]
@@ -235,11 +235,12 @@ def test_a_convolution_maps_patches():
             torch.nn.Unflatten(1, (2, 7, 6)), conv, torch.nn.ReLU(), torch.nn.Flatten(),
             torch.nn.Linear(z[0].numel(), 1, dtype=torch.float64),
         )  # fmt: skip
-        model = NFMTransformer(net, power=1.0).fit(X, y)
+        model = NFMTransformer(net).fit(X, y)
         Z, W = model.transform(X), conv.weight.detach().flatten(1).numpy()
-        # H W^T W, as W^T times the outputs
+        # H (W^T W)^(1/2): times the root once more it is H W^T W, W^T times the outputs
         expected = z.flatten(2).mT.numpy() @ W
-        assert_allclose(Z, expected.reshape(12, -1), rtol=1e-10, atol=1e-12)
+        twice = Z.reshape(*expected.shape) @ matrix_power(W.T @ W, 0.5)
+        assert_allclose(twice, expected, rtol=1e-7, atol=1e-9)
         assert len(model.get_feature_names_out()) == Z.shape[1]
         few = NFMTransformer(net, n_components=2).fit(X, y).transform(X)
         assert few.shape == (12, 2 * z[0, 0].numel())

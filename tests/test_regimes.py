@@ -38,7 +38,7 @@ def check(values, key, depth, activation, scales, reg, relative, time, regime, w
     level = gram(kind(depth, activation, w, b), X).diagonal().mean() if relative else 1.0
     model = KernelRegimeRegressor(
         regime, depth=depth, activation=activation, weight_std=w, bias_std=b, alpha=reg * level,
-        training_time=time, learning_rate=0.1,
+        training_time=None if time is None else 0.1 * time,  # theirs: steps of a rate of 0.1
     ).fit(X, values["Y"])  # fmt: skip
     mean, cov = model.predict(values["Xte"], return_cov=True)
     expected = values[key]
@@ -276,9 +276,9 @@ def test_what_is_fitted_and_what_is_refused():
     assert_array_equal(again.predict(X), model.predict(X))
     with pytest.raises(RuntimeError, match="At most one"):
         model.predict(X, return_std=True, return_cov=True)
-    with pytest.raises(AttributeError, match="this is 'ntk' at training_time=None"):
+    with pytest.raises(AttributeError, match="this estimator was fitted with others"):
         model.log_marginal_likelihood()
-    with pytest.raises(AttributeError, match=r"'nngp' at training_time=2\.0"):
+    with pytest.raises(AttributeError, match="fitted with others"):
         KernelRegimeRegressor("nngp", training_time=2.0).fit(X, y).log_marginal_likelihood()
     with pytest.raises(np.linalg.LinAlgError, match="Raise alpha"):
         KernelRegimeRegressor("nngp", depth=0, alpha=0.0).fit(X, y)

@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 
 from rfmlearn import RFMClassifier, RFMRegressor
 from rfmlearn.datasets import make_multi_index
-from rfmlearn.kernels import Laplace, PowerExponential
+from rfmlearn.kernels import Kernel, Laplace, PowerExponential
 
 KERNELS = ["laplace", "gaussian", "power_exponential"]
 
@@ -210,7 +210,7 @@ def test_every_fitted_attribute_is_numpy_or_plain():
     model = RFMRegressor(early_stopping=True).fit(X, Y)
     for name, value in vars(model).items():
         if name.endswith("_") and not name.startswith("_"):
-            assert isinstance(value, np.ndarray | int | float), name
+            assert isinstance(value, np.ndarray | int | float | Kernel), name
 
 
 def test_the_fitted_model_does_not_follow_the_callers_array():

@@ -14,10 +14,11 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rfmlearn import RFMClassifier, RFMClassifierCV, RFMRegressor, RFMRegressorCV, _selection
-from rfmlearn._calibration import fit_temperature, probabilities
-from rfmlearn._search import Path, Rowset
+from rfmlearn import RFMClassifier, RFMClassifierCV, RFMRegressor, RFMRegressorCV
+from rfmlearn._base._calibration import fit_temperature, probabilities
 from rfmlearn.kernels import PowerExponential
+from rfmlearn.rfm import _selection
+from rfmlearn.rfm._path import Path, Rowset
 
 SMALL = {
     "kernels": "laplace",
@@ -186,7 +187,9 @@ def test_held_out_scores_stay_in_float64_where_float32_would_not_do(case):
     rows = Rowset(X * {"huge": 1e200, "tiny": 1e-200}.get(case, 1.0), y, y[:, None], np.ones(60))
     alphas = (1e-9,) if case == "small ridge" else (0.1,)
     model = RFMRegressorCV()
-    path = model._search_path(kernel="laplace", bandwidth=1.0, diag=True, alphas=alphas, max_iter=1)
+    path = Path.of(
+        model._spec(kernel="laplace", bandwidth=1.0, diag=True, alphas=alphas, max_iter=1)
+    )
     queries = X * 1e30 if case == "far query" else rows.X
     train, moved = path.in_single(rows, queries)
     assert train is rows

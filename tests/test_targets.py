@@ -13,7 +13,7 @@ from rfmlearn import (
     RFMClassifier,
     RFMRegressor,
 )
-from rfmlearn._targets import ClassTarget, centre, hold_out
+from rfmlearn._base._targets import ClassTarget, centre, hold_out
 
 
 def test_centring_is_undone_by_intercept_and_scale():

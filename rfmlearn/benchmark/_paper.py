@@ -13,8 +13,10 @@ import time
 import numpy as np
 import torch
 
-from rfmlearn._recursion import recursive_features
 from rfmlearn.kernels import Laplace
+from rfmlearn.rfm._problems import AllRows
+from rfmlearn.rfm._recursion import recursive_features
+from rfmlearn.rfm._spec import RecursionSpec
 from rfmlearn.solvers import CholeskySolver
 
 RIDGES = (10.0, 1.0, 0.1, 0.01, 0.001)
@@ -74,16 +76,13 @@ def _rows(X, normalise):
 
 
 def _path(X, Y, ridge, max_iter, metric=None):
-    return recursive_features(
-        X,
-        Y,
-        kernel=Laplace(),
-        solver=CholeskySolver(),
+    spec = RecursionSpec(
         bandwidth=BANDWIDTH,
-        adaptive=False,
-        alphas=[ridge],
+        bandwidth_mode="constant",
+        alphas=(ridge,),
         max_iter=max_iter,
-        shift=X.median(dim=0).values,
-        metric=metric,
-        scaling=None,
+        matrix_scaling=None,
     )
+    shift = X.median(dim=0).values
+    problem = AllRows(X, Y, None, shift, Laplace(), CholeskySolver())
+    return recursive_features(problem, spec, metric)

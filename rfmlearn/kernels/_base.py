@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import torch
 
 from rfmlearn import _backend
-from rfmlearn.kernels._rows import Rows, own_pairs, squared_distances
+from rfmlearn.kernels._rows import own_pairs, squared_distances
 
 KERNELS = {}
 
@@ -68,89 +68,6 @@ class Kernel(ABC):
     centred = False
     rotation_invariant = True
     tile_share = 1.0
-
-    def metric_size(self, n_features):
-        """Return the number of rows of M.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of features.
-
-        Returns
-        -------
-        int
-            The same, but for a kernel of images: the numbers in a patch.
-        """
-        return n_features
-
-    def rows(self, X, root=None, bandwidth=1.0):
-        """Return rows in the metric.
-
-        Parameters
-        ----------
-        X : tensor of shape (n, d)
-            Data.
-        root : tensor, optional
-            Root of the metric, or its diagonal; None is the identity.
-        bandwidth : float or 0-d tensor, default=1.0
-            L.
-
-        Returns
-        -------
-        Rows
-            ``X root / bandwidth``.
-        """
-        return Rows.of(X, root, bandwidth)
-
-    def slot_size(self, rows):
-        """Return the numbers that one part of `slots` holds for each row and output.
-
-        Parameters
-        ----------
-        rows : Rows
-            Rows in the metric.
-
-        Returns
-        -------
-        int
-            d.
-        """
-        return rows.values[0].numel()
-
-    def slots(self, A, B, coef, self_index=None):
-        """Yield the gradients in parts whose outer products are to be summed.
-
-        Parameters
-        ----------
-        A, B : Rows
-            As of `gradients`.
-        coef : tensor of shape (b, c)
-            As of `gradients`.
-        self_index : tensor of shape (a,), optional
-            As of `gradients`.
-
-        Yields
-        ------
-        tensor of shape (a, c, d)
-            The gradients; of a kernel of images those at one position after the other.
-        """
-        yield self.gradients(A, B, coef, self_index)
-
-    def fold(self, G):
-        """Return gradients in the coordinates of the data.
-
-        Parameters
-        ----------
-        G : tensor of shape (n, c, d)
-            What `gradients` returned, after the chain rule.
-
-        Returns
-        -------
-        tensor of shape (n, c, n_features)
-            The same, but for a kernel of images, whose patches share pixels.
-        """
-        return G
 
     def spread(self, variance):
         """Return the length that an adaptive bandwidth is measured in.

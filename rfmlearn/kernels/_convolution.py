@@ -14,9 +14,9 @@ import torch
 from rfmlearn import _backend
 from rfmlearn.kernels._angles import Angles, unit_rows
 from rfmlearn.kernels._base import root_or_one
-from rfmlearn.kernels._duals import DUALS
 from rfmlearn.kernels._patches import Grid, ImageKernel
 from rfmlearn.kernels._rows import Rows, own_pairs, squared_distances
+from rfmlearn.kernels.activations import DUALS
 
 
 @dataclass(frozen=True)

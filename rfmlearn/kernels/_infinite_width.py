@@ -20,8 +20,8 @@ import torch
 from rfmlearn import _backend
 from rfmlearn.kernels._angles import Angles, Covariances, SignAngles
 from rfmlearn.kernels._base import Kernel, register, root_or_one
-from rfmlearn.kernels._duals import DUALS, Homogeneous, Sign, Smooth
 from rfmlearn.kernels._rows import own_pairs
+from rfmlearn.kernels.activations import DUALS, Homogeneous, Sign, Smooth
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,18 @@ class _InfiniteWidth(Kernel):
         return self._layers(A, B, own)
 
     def diagonal(self, A):
-        """Return the kernel of every row of A with itself, (a,)."""
+        """Return the kernel of every row with itself.
+
+        Parameters
+        ----------
+        A : Rows
+            a rows.
+
+        Returns
+        -------
+        tensor of shape (a,)
+            The diagonal of `gram`.
+        """
         act, w, b = self._scales()
         p = T = w[0] / A.values.shape[1] * A.sq_norms + b[0]
         for wl, bl in zip(w[1:], b[1:]):
@@ -147,16 +158,15 @@ class NNGP(_InfiniteWidth):
     ----------
     depth : int, default=2
         Hidden layers; 0 is the linear kernel.
-    activation : str or dual, default="relu"
-        "relu", "leaky_relu" (slope 0.01; another is ``Homogeneous(slope, 1.0)``), "abs",
-        "identity", "erf", "sin", "cos", "rbf", "gelu", "gaussian", "sigmoid_like", "exp", "gabor",
-        "sign", "relu_squared", "monomial2", "monomial3"; or a dual of your own: `Polynomial`,
-        `Monomial`, `Rbf`, a subclass of `Smooth`.
+    activation : str or activation object, default="relu"
+        "relu", "leaky_relu" (slope 0.01), "abs", "identity", "erf", "sin", "cos", "rbf", "gelu",
+        "gaussian", "sigmoid_like", "exp", "gabor", "sign", "relu_squared", "monomial2",
+        "monomial3", or an object of `rfmlearn.kernels.activations`.
     weight_std : float or tuple of float, default=None
         Weight scale w, of all layers or of each of the ``depth + 1`` dense ones. None keeps the
         size of a signal: sqrt(2) for relu and gelu, 1 for bounded activations.
     bias_std : float or tuple of float, default=0.1
-        Bias scale b.
+        Bias scale b, of all layers or of each of the ``depth + 1``.
 
     Raises
     ------
@@ -188,12 +198,15 @@ class NTK(_InfiniteWidth):
     ----------
     depth : int, default=2
         Hidden layers; 0 is the linear kernel.
-    activation : str or dual, default="relu"
-        As in `NNGP`.
+    activation : str or activation object, default="relu"
+        "relu", "leaky_relu" (slope 0.01), "abs", "identity", "erf", "sin", "cos", "rbf", "gelu",
+        "gaussian", "sigmoid_like", "exp", "gabor", "sign", "relu_squared", "monomial2",
+        "monomial3", or an object of `rfmlearn.kernels.activations`.
     weight_std : float or tuple of float, default=None
-        As in `NNGP`.
+        Weight scale w, of all layers or of each of the ``depth + 1`` dense ones. None keeps the
+        size of a signal: sqrt(2) for relu and gelu, 1 for bounded activations.
     bias_std : float or tuple of float, default=0.1
-        Bias scale b.
+        Bias scale b, of all layers or of each of the ``depth + 1``.
 
     Raises
     ------

@@ -2,9 +2,7 @@
 """Kernels of images whose metric acts on patches.
 
 Images are rows of pixels; `Grid` cuts them into patches. In the metric a patch is ``u = x S / L``,
-and `Rows` hold (n, positions, patch). Gradients are with respect to each patch as a slot of its
-own, (n, outputs x positions, patch): the AGOP sums over positions, and the gradient of the image is
-the sum over the slots that share a pixel.
+and `Rows` hold (n, positions, patch).
 """
 
 from dataclasses import dataclass
@@ -13,7 +11,6 @@ import torch
 from torch.nn import functional
 
 from rfmlearn.kernels._base import Kernel
-from rfmlearn.kernels._rows import Rows
 
 
 @dataclass(frozen=True)
@@ -95,21 +92,15 @@ class Grid:
 
 
 class ImageKernel(Kernel):
-    """What kernels share whose metric acts on patches; a subclass has a `grid`."""
+    """What kernels share whose metric acts on patches (see `PatchGeometry`); they have a `grid`."""
 
-    def metric_size(self, n_features):
-        """Return the numbers in a patch."""
-        return self.grid.patch_length
+    def slot_size(self, rows):
+        """Return the numbers that one part of `slots` holds for each image and output."""
+        return rows.values[0].numel()
 
-    def rows(self, X, root=None, bandwidth=1.0):
-        """Return the patches of images, in the metric (see `Kernel`)."""
-        return Rows.of(self.grid.unfold(X), root, bandwidth)
-
-    def fold(self, G):
-        """Return gradients of images: the sums over patches (see `Kernel`)."""
-        P = self.grid.positions
-        slots = G.unflatten(1, (-1, P)).flatten(0, 1)
-        return self.grid.fold(slots).unflatten(0, (len(G), -1))
+    def slots(self, A, B, coef, self_index=None):
+        """Yield the gradients at patches (see `Kernel.gradients`), here all of them at once."""
+        yield self.gradients(A, B, coef, self_index)
 
 
 @dataclass(frozen=True)

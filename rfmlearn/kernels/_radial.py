@@ -26,11 +26,11 @@ class Laplace(RadialKernel):
     name: ClassVar[str] = "laplace"
 
     def value_(self, sq):
-        """Return ``exp(-r)``."""
+        """Return ``exp(-r)`` (see `RadialKernel`)."""
         return sq.sqrt_().neg_().exp_()
 
     def slope_(self, sq):
-        """Return ``-exp(-r) / r``."""
+        """Return ``-exp(-r) / r`` (see `RadialKernel`)."""
         minus_r = sq.sqrt_().neg_()
         return minus_r.exp().div_(minus_r)
 
@@ -54,11 +54,11 @@ class Gaussian(RadialKernel):
     name: ClassVar[str] = "gaussian"
 
     def value_(self, sq):
-        """Return ``exp(-r^2 / 2)``."""
+        """Return ``exp(-r^2 / 2)`` (see `RadialKernel`)."""
         return sq.mul_(-0.5).exp_()
 
     def slope_(self, sq):
-        """Return ``-exp(-r^2 / 2)``."""
+        """Return ``-exp(-r^2 / 2)`` (see `RadialKernel`)."""
         return self.value_(sq).neg_()
 
 
@@ -99,10 +99,10 @@ class PowerExponential(RadialKernel):
             )
 
     def value_(self, sq):
-        """Return ``exp(-r^q)``."""
+        """Return ``exp(-r^q)`` (see `RadialKernel`)."""
         return sq.pow_(self.exponent / 2).neg_().exp_()
 
     def slope_(self, sq):
-        """Return ``-q r^(q - 2) exp(-r^q)``."""
+        """Return ``-q r^(q - 2) exp(-r^q)`` (see `RadialKernel`)."""
         minus_power = sq.pow(self.exponent / 2).neg_()
         return minus_power.exp().mul_(minus_power).div_(sq).mul_(self.exponent)

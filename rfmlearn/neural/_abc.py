@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from rfmlearn import _backend
+from rfmlearn.neural._modules import MODULES
 
 __all__ = ["ABC_TABLE", "Exponents"]
 
@@ -58,23 +59,6 @@ ABC_TABLE = {
     ("mean_field", "adam"): _row((0, 0, 0), None, (1, 0, 0)),
 }
 
-ACTIVATIONS = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-    "sigmoid": nn.Sigmoid,
-    "identity": nn.Identity,
-}
-
-# He's constant: what keeps the size of the signal from layer to layer
-_GAIN = {"relu": 2.0**0.5, "gelu": 2.0**0.5, "silu": 2.0**0.5}
-
-
-def gain(activation):
-    """Return the weight scale that keeps the size of the signal through an activation."""
-    return _GAIN.get(activation, 1.0)
-
 
 def make_network(sizes, activation, dtype, device):
     """Return an `nn.Sequential` of linear layers and activations with undefined weights.
@@ -84,7 +68,7 @@ def make_network(sizes, activation, dtype, device):
     sizes : sequence of int
         Inputs, hidden widths, outputs.
     activation : str
-        Key of `ACTIVATIONS`.
+        Key of `MODULES`.
     dtype, device : torch.dtype and torch.device
         Of the weights.
 
@@ -97,7 +81,7 @@ def make_network(sizes, activation, dtype, device):
     for fan_in, fan_out in pairwise(sizes):
         # skip_init: the default initialisation would draw from the global generator
         linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, dtype=dtype, device=device)
-        layers += [linear, ACTIVATIONS[activation]()]
+        layers += [linear, MODULES[activation].module()]
     return nn.Sequential(*layers[:-1])
 
 

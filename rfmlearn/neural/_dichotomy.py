@@ -6,13 +6,13 @@ from fractions import Fraction
 
 
 @dataclass(frozen=True)
-class Regime:
+class WidthLimit:
     """What `classify_parametrization` finds.
 
     Parameters
     ----------
     name : {"unstable", "trivial", "kernel", "feature learning"}
-        The regime.
+        What becomes of networks as they get wider.
     r : Fraction
         Features move by ``n^-r`` as training begins.
     reason : str
@@ -44,7 +44,7 @@ def classify_parametrization(a, b, c):
 
     Returns
     -------
-    Regime
+    WidthLimit
         Its `name` is "unstable" if pre-activations or outputs explode with width; "trivial" if
         the function does not change; else "feature learning" if features move (r = 0), or
         "kernel" if they do not (r > 0).
@@ -65,7 +65,7 @@ def classify_parametrization(a, b, c):
     >>> classify_parametrization((-0.5, 0, 0.5), (0.5, 0.5, 0.5), 0).name
     'feature learning'
     >>> classify_parametrization((0, 0.5, 0.5), (0, 0, 0), 0)
-    Regime(name='kernel', r=Fraction(1, 2), reason='r = 1/2 > 0')
+    WidthLimit(name='kernel', r=Fraction(1, 2), reason='r = 1/2 > 0')
     """
     if len(a) != len(b) or len(a) < 2:
         raise ValueError(
@@ -89,10 +89,10 @@ def classify_parametrization(a, b, c):
     ]
     for condition, holds in needed:
         if not holds:
-            return Regime("unstable", r, f"{condition} does not hold")
+            return WidthLimit("unstable", r, f"{condition} does not hold")
     if 2 * a_out + c != 1 and a_out + b_out + r != 1:
         reason = "neither 2 a_L+1 + c = 1 nor a_L+1 + b_L+1 + r = 1"
-        return Regime("trivial", r, reason)
+        return WidthLimit("trivial", r, reason)
     if r == 0:
-        return Regime("feature learning", r, "r = 0")
-    return Regime("kernel", r, f"r = {r} > 0")
+        return WidthLimit("feature learning", r, "r = 0")
+    return WidthLimit("kernel", r, f"r = {r} > 0")

@@ -29,7 +29,7 @@ class LayerFeatures:
         its initial value with ``subtract_init``.
     agop : ndarray of shape (d, d)
         Average gradient outer product at the input of the layer.
-    power : float
+    agop_power : float
         Power of the AGOP that `alignment` compares with.
     init_nfm : ndarray of shape (d, d) or None
         ``W_0^T W_0``, where the initial weights are known.
@@ -47,13 +47,13 @@ class LayerFeatures:
     call: int
     nfm: np.ndarray = field(repr=False)
     agop: np.ndarray = field(repr=False)
-    power: float = 0.5
+    agop_power: float = 0.5
     init_nfm: np.ndarray | None = field(default=None, repr=False)
 
     @cached_property
     def alignment(self):
-        """Pearson correlation of the entries of `nfm` and of ``agop^power``."""
-        return alignment(self.nfm, matrix_power(self.agop, self.power), "pearson")
+        """Pearson correlation of the entries of `nfm` and of ``agop^agop_power``."""
+        return alignment(self.nfm, matrix_power(self.agop, self.agop_power), "pearson")
 
     @cached_property
     def alignments(self):
@@ -73,13 +73,14 @@ class LayerFeatures:
         }
 
 
+@_backend.isolated
 def layer_features(
     model,
     X,
     *,
     sample_weight=None,
     output=None,
-    power=0.5,
+    agop_power=0.5,
     center_gradients=False,
     subtract_init=False,
     init=None,
@@ -105,8 +106,8 @@ def layer_features(
         From what the model returns to a tensor of shape (n,) or (n, c), whose gradients are
         taken: a scalar of yours, or one of several heads. None takes what the model returns,
         the logits of a classifier.
-    power : float, default=0.5
-        The NFM is compared with ``AGOP^power``.
+    agop_power : float, default=0.5
+        The NFM is compared with ``AGOP^agop_power``.
     center_gradients : bool, default=False
         Subtract the mean gradient of each output.
     subtract_init : bool, default=False
@@ -187,13 +188,14 @@ def layer_features(
                 call=call.number,
                 nfm=_gram(W),
                 agop=_backend.to_numpy(call.agop(total, len(X))),
-                power=power,
+                agop_power=agop_power,
                 init_nfm=None if start is None else _gram(start),
             )
         )
     return found
 
 
+@_backend.isolated
 def layer_inputs(module, X, number):
     """Return what one call of a layer reads, as NumPy.
 

@@ -19,7 +19,7 @@ class AlignmentMonitor:
     every : int, default=1
         Measure after each so many epochs.
     **options
-        Further parameters of `layer_features`, such as ``power`` or ``subtract_init``.
+        Further parameters of `layer_features`, such as ``agop_power`` or ``subtract_init``.
 
     Attributes
     ----------

@@ -7,9 +7,7 @@ from torch import nn
 
 from rfmlearn import _backend
 from rfmlearn.neural._abc import make_network, set_weights
-
-# scikit-learn's name for it, and ours
-_LOGISTIC = {"logistic": "sigmoid"}
+from rfmlearn.neural._modules import named
 
 
 def read_network(model):
@@ -46,9 +44,7 @@ def read_network(model):
         return module, init
     if hasattr(model, "hidden_layer_sizes"):
         check_is_fitted(model, "coefs_")
-        return sequential(
-            model.coefs_, model.intercepts_, _LOGISTIC.get(model.activation, model.activation)
-        ), None
+        return sequential(model.coefs_, model.intercepts_, named(model.activation)), None
     if hasattr(model, "initialize") and hasattr(model, "module"):  # skorch
         check_is_fitted(model, "module_")
         return model.module_, None
@@ -69,7 +65,7 @@ def sequential(coefs, intercepts, activation):
     intercepts : list of ndarray of shape (fan_out,)
         Biases.
     activation : str
-        Key of `ACTIVATIONS`.
+        Key of `MODULES`.
 
     Returns
     -------

@@ -4,12 +4,10 @@
 from functools import partial
 
 import torch
-from torch import nn
 from torch.nn import functional
 
 from rfmlearn import _backend
-
-aten = torch.ops.aten
+from rfmlearn.neural._modules import MODULES, row_of
 
 
 class Squared:
@@ -68,24 +66,6 @@ def make_optimizer(name, groups, momentum):
     return torch.optim.SGD(groups, momentum=momentum, fused=fused)
 
 
-# From the gradient at an activation's value h = phi(z) to the one at z, in place where it can be
-# told from h.
-_BACKWARD = {
-    nn.ReLU: lambda g, z, h: aten.threshold_backward.grad_input(g, h, 0, grad_input=g),
-    nn.Tanh: lambda g, z, h: aten.tanh_backward.grad_input(g, h, grad_input=g),
-    nn.Sigmoid: lambda g, z, h: aten.sigmoid_backward.grad_input(g, h, grad_input=g),
-    nn.GELU: lambda g, z, h: aten.gelu_backward.grad_input(g, z, grad_input=g),
-    nn.SiLU: lambda g, z, h: aten.silu_backward.grad_input(g, z, grad_input=g),
-    nn.Identity: lambda g, z, h: g,
-}
-_IN_PLACE = {
-    nn.ReLU: torch.relu_,
-    nn.Tanh: torch.tanh_,
-    nn.Sigmoid: torch.sigmoid_,
-    nn.Identity: lambda z: z,
-}
-
-
 class Backpropagation:
     """Forward and backward pass of a network from `make_network`, in buffers of its own.
 
@@ -102,16 +82,14 @@ class Backpropagation:
 
     def __init__(self, network, batch_size):
         self.linear = list(network)[::2]
-        self.activations = [*list(network)[1::2], nn.Identity()]
+        self.activations = [*map(row_of, list(network)[1::2]), MODULES["identity"]]
         self.buffers = []  # of each layer: z, h where that is not made in place, the gradient
         for layer, activation in zip(self.linear, self.activations):
             if layer.out_features > layer.in_features:
                 # BLAS makes the gradient up to twice as fast with long rows
                 layer.weight.data = _backend.by_columns(layer.weight.data)
             new = partial(layer.weight.new_empty, batch_size, layer.out_features)
-            self.buffers.append(
-                (new(), new() if type(activation) not in _IN_PLACE else None, new())
-            )
+            self.buffers.append((new(), new() if activation.in_place is None else None, new()))
             for parameter in layer.parameters():
                 parameter.grad = torch.empty_like(parameter)
 
@@ -121,9 +99,9 @@ class Backpropagation:
         for layer, activation, (z, h, _) in zip(self.linear, self.activations, self.buffers):
             z = torch.addmm(layer.bias, inputs[-1], layer.weight.mT, out=z[:n])
             if h is None:
-                inputs.append(_IN_PLACE[type(activation)](z))
+                inputs.append(activation.in_place(z))
             else:
-                inputs.append(h[:n].copy_(activation(z)))
+                inputs.append(h[:n].copy_(activation.module()(z)))
         outputs = inputs.pop()
         total = (loss.values(outputs, y) * weight).sum()
         g = loss.gradients(outputs, y) * (weight / n)[:, None]
@@ -134,7 +112,7 @@ class Backpropagation:
             if i:
                 z, _, below = self.buffers[i - 1]
                 g = torch.mm(g, layer.weight, out=below[:n])
-                g = _BACKWARD[type(self.activations[i - 1])](g, z[:n], h)
+                g = self.activations[i - 1].backward(g, z[:n], h)
         return total
 
 

@@ -52,34 +52,16 @@ class KernelSystem:
     shared : dict
         What a solver has found out about this matrix, for the same one with another alpha:
         `dataclasses.replace` hands it on.
+    workspace : dict
+        What a solver keeps from one matrix of a fit to the next: buffers, and what it has learned
+        of how hard they are.
     """
 
     matrix: torch.Tensor
     alpha: float
     root_weight: torch.Tensor | None = None
     shared: dict = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def weighted_(cls, K, alpha, root_weight=None):
-        """Return the system of a kernel matrix.
-
-        Parameters
-        ----------
-        K : tensor of shape (n, n)
-            Kernel matrix; overwritten by ``s K s``.
-        alpha : float
-            Ridge.
-        root_weight : tensor of shape (n,), optional
-            ``s``.
-
-        Returns
-        -------
-        KernelSystem
-            The system.
-        """
-        if root_weight is not None:
-            K.mul_(root_weight[:, None]).mul_(root_weight)
-        return cls(K, alpha, root_weight)
+    workspace: dict = field(default_factory=dict, repr=False)
 
     def scale(self, V):
         """Return ``s * V``.
@@ -129,13 +111,14 @@ class Solution:
 class Solver(ABC):
     """One way to solve a `KernelSystem`.
 
-    An instance belongs to one fit and may keep buffers from one system to the next.
-    `takes_lazy` says that the matrix of a system need not be a tensor.
+    An instance holds the solver's settings and nothing else: what it keeps from one system to the
+    next is in their `KernelSystem.workspace`. `takes_lazy` says that the matrix of a system need
+    not be a tensor.
     """
 
     takes_lazy = False
 
-    def tolerance(self, dtype):
+    def tol_for(self, dtype):
         """Return the relative residual that the solver reaches unless told otherwise.
 
         Parameters
@@ -146,7 +129,7 @@ class Solver(ABC):
         Returns
         -------
         float
-            The tolerance.
+            Its own `tol`, where it has one.
         """
         return 4 * torch.finfo(dtype).eps ** 0.5
 

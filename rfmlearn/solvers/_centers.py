@@ -81,7 +81,7 @@ class CenterSystem:
         return factor
 
     @staticmethod
-    def tolerance(dtype):
+    def tol_for(dtype):
         """Return the relative residual to reach: 1e-8 in float64, 1e-4 in float32."""
         return 1e-8 if dtype == torch.float64 else 1e-4
 

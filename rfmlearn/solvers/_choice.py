@@ -4,8 +4,8 @@
 from rfmlearn.solvers._base import SOLVERS
 
 
-def resolve_solver(name, n=0, n_outputs=1, itemsize=8, budget=None):
-    """Return a fresh solver.
+def resolve_solver(solver, n=0, n_outputs=1, itemsize=8, budget=None):
+    """Return the solver that a name or an object stands for.
 
     "auto" takes the one with fewer multiplications, counted as below, and Cholesky where the
     difference is less than a half, because its work does not depend on the data, or where
@@ -21,8 +21,8 @@ def resolve_solver(name, n=0, n_outputs=1, itemsize=8, budget=None):
 
     Parameters
     ----------
-    name : str
-        Registered name, or "auto".
+    solver : str or Solver
+        Registered name, "auto", or an object, which is returned as it is.
     n : int
         Number of equations.
     n_outputs : int
@@ -35,10 +35,12 @@ def resolve_solver(name, n=0, n_outputs=1, itemsize=8, budget=None):
     Returns
     -------
     Solver
-        An instance for one fit.
+        The solver.
     """
-    if name != "auto":
-        return SOLVERS[name]()
+    if not isinstance(solver, str):
+        return solver
+    if solver != "auto":
+        return SOLVERS[solver]()
     single = itemsize <= 4
     direct = 2 * n**3 / 3
     step = min(8 * n_outputs, 60 + 2 * n_outputs)

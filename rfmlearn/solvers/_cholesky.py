@@ -4,6 +4,7 @@
 n^3 / 3 multiplications; n^2 numbers beyond the matrix itself.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -13,6 +14,7 @@ from rfmlearn.solvers._base import NotPositiveDefiniteError, Solution, Solver, r
 
 
 @register
+@dataclass(frozen=True)
 class CholeskySolver(Solver):
     """Cholesky with iterative refinement and a jitter ladder.
 
@@ -27,23 +29,25 @@ class CholeskySolver(Solver):
     alone can add to the eigenvalues of K, so that less would be luck; at the last the
     residual is near ``sqrt(eps)`` for any positive semi-definite K, whose largest
     eigenvalue is at most n times the mean of the diagonal.
+
+    Examples
+    --------
+    >>> from rfmlearn import RFMRegressor
+    >>> from rfmlearn.solvers import CholeskySolver
+    >>> RFMRegressor(solver=CholeskySolver()).solver
+    CholeskySolver()
     """
 
     name: ClassVar[str] = "cholesky"
 
-    def __init__(self):
-        self._factor = None
-
     def memory(self, n, itemsize):
-        """Return the bytes of the factor."""
+        """Return the bytes of the factor (see `Solver`)."""
         return n * n * itemsize
 
     def solve(self, system, targets, tol=None):
         """Return the solution for all columns of `targets` (see `Solver`)."""
         K = system.matrix
         eps = torch.finfo(K.dtype).eps
-        if self._factor is None or self._factor.shape != K.shape:
-            self._factor = torch.empty_like(K)
         rhs = system.scale(targets)
         mean_diagonal = K.diagonal().mean()
         best = None
@@ -51,7 +55,7 @@ class CholeskySolver(Solver):
             solution = self._attempt(system, rhs, level * mean_diagonal)
             if solution is not None:
                 best = solution
-                if not _backend.holds(solution.residual > self.tolerance(K.dtype)):
+                if not _backend.holds(solution.residual > self.tol_for(K.dtype)):
                     break
         if best is None:
             raise NotPositiveDefiniteError(_why(K, system.alpha, level * mean_diagonal))
@@ -59,7 +63,7 @@ class CholeskySolver(Solver):
 
     def _attempt(self, system, rhs, jitter):
         """Return the solution with this jitter, None where the factorisation fails."""
-        K, L = system.matrix, self._factor
+        K, L = system.matrix, _buffer(system)
         shift = jitter + system.alpha
         L.copy_(K)
         L.diagonal().add_(shift)
@@ -67,20 +71,15 @@ class CholeskySolver(Solver):
         _, info = torch.linalg.cholesky_ex(L.mT, out=(L.mT, _info_like(L)))
         if _backend.holds(info != 0):
             return None
-        b = self._back_substitute(rhs)
+        b = _back_substitute(L, rhs)
         size = rhs.norm()
         size = torch.where(size > 0, size, torch.ones_like(size))
         residual = torch.addmm(rhs, K, b, alpha=-1).sub_(shift * b)
         relative = residual.norm() / size
-        enough = self.tolerance(K.dtype)
+        enough = self.tol_for(K.dtype)
         if K.dtype == torch.float32 and _backend.holds(relative > enough):
             b, relative = self._refine(system, rhs, shift, b, size, enough)
         return Solution(coef=system.scale(b), residual=relative, jitter=jitter)
-
-    def _back_substitute(self, rhs):
-        L = self._factor
-        b = torch.linalg.solve_triangular(L.mT, rhs, upper=False)
-        return torch.linalg.solve_triangular(L, b, upper=True)
 
     def _refine(self, system, rhs, shift, b, size, enough, max_steps=8):
         """Return a better solution and its relative residual, while steps still halve it."""
@@ -97,8 +96,21 @@ class CholeskySolver(Solver):
             best, relative = b, now
             if not _backend.holds(relative > enough):
                 break
-            b = (x + self._back_substitute(residual.to(b.dtype)).to(wide)).to(b.dtype)
+            b = (x + _back_substitute(_buffer(system), residual.to(b.dtype)).to(wide)).to(b.dtype)
         return best, relative
+
+
+def _buffer(system):
+    """Return the memory of the factor, the same for all systems of a fit."""
+    K, factor = system.matrix, system.workspace.get("factor")
+    if factor is None or factor.shape != K.shape or factor.dtype != K.dtype:
+        factor = system.workspace["factor"] = torch.empty_like(K)
+    return factor
+
+
+def _back_substitute(L, rhs):
+    b = torch.linalg.solve_triangular(L.mT, rhs, upper=False)
+    return torch.linalg.solve_triangular(L, b, upper=True)
 
 
 def _levels(first, last):

@@ -8,14 +8,13 @@ Udell, arXiv 2110.02820, with a column sample). Each step costs one product with
 and two with B.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 
 from rfmlearn import _backend
 from rfmlearn.solvers._base import (
-    KernelSystem,
     NotPositiveDefiniteError,
     Solution,
     Solver,
@@ -24,7 +23,13 @@ from rfmlearn.solvers._base import (
 from rfmlearn.solvers._cg import column_sizes, iterates, shifted, worst
 from rfmlearn.solvers._cholesky import CholeskySolver
 
-_MAX_DENSITY, _MANY_STEPS = 20, 60
+# Landmarks over sqrt(n), at first and at most, and after how many steps there are twice as many.
+_DENSITY, _MAX_DENSITY, _MANY_STEPS = 5, 20, 60
+
+# A round ends when the residual of its recurrence is this part of the tolerance. Rounding takes the
+# true residual, which decides, up to a tenth or so away from it; a round that ends at the tolerance
+# itself is often followed by one for the last percent.
+_MARGIN = 0.8
 
 # From so many equations float64 is reached by corrections in float32; a smaller system takes no
 # time, and its preconditioner in float64 is next to exact. What a correction leaves of the error.
@@ -35,6 +40,7 @@ _SMALL = 4096
 
 
 @register
+@dataclass(frozen=True)
 class PCGSolver(Solver):
     """Preconditioned conjugate gradients, all right-hand sides at once.
 
@@ -47,16 +53,39 @@ class PCGSolver(Solver):
     with its residual, and the estimators warn.
 
     The landmarks, ``5 sqrt(n)`` of them, are drawn with a fixed seed; after a system that took
-    more than 60 steps the next one has twice as many, up to ``20 sqrt(n)``. There are at most
-    500 products with the matrix in each precision.
+    more than 60 steps the next one has twice as many, up to ``20 sqrt(n)``.
+
+    Parameters
+    ----------
+    tol : float, default=None
+        Relative residual to reach; None is 1e-10 in float64 and 5e-4 in float32. Where only the
+        metric is of interest 1e-3 is enough in float64, 1e-2 in float32.
+    max_iter : int, default=500
+        Largest number of products with the matrix in each precision.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not positive.
+
+    Examples
+    --------
+    >>> from rfmlearn import RFMRegressor
+    >>> from rfmlearn.solvers import PCGSolver
+    >>> RFMRegressor(solver=PCGSolver(tol=1e-6)).solver
+    PCGSolver(tol=1e-06, max_iter=500)
     """
 
     name: ClassVar[str] = "pcg"
-    takes_lazy = True
-    max_iter = 500
+    takes_lazy: ClassVar[bool] = True
+    tol: float | None = None
+    max_iter: int = 500
 
-    def __init__(self):
-        self._density = 5
+    def __post_init__(self):
+        if self.tol is not None and not self.tol > 0:
+            raise ValueError(f"tol={self.tol!r} must be positive, or None.")
+        if not (self.max_iter >= 1 and self.max_iter == int(self.max_iter)):
+            raise ValueError(f"max_iter={self.max_iter!r} must be a positive whole number.")
 
     @staticmethod
     def _rank(n, density):
@@ -64,7 +93,7 @@ class PCGSolver(Solver):
         return min(n, int(density * n**0.5))
 
     def memory(self, n, itemsize):
-        """Return the bytes of B and of what is made of it, at most."""
+        """Return the bytes of B and of what is made of it, at most (see `Solver`)."""
         m = self._rank(n, _MAX_DENSITY)
         return (2 * n * m + 3 * m * m) * itemsize
 
@@ -72,14 +101,16 @@ class PCGSolver(Solver):
         """Return the bytes of the float32 copy (see `Solver`)."""
         return 4 * n * n if itemsize > 4 and n >= _CORRECTED_FROM else 0
 
-    def tolerance(self, dtype):
-        """Return 1e-10 in float64 and 5e-4 in float32 (see `Solver`)."""
+    def tol_for(self, dtype):
+        """Return `tol`, or else 1e-10 in float64 and 5e-4 in float32 (see `Solver`)."""
+        if self.tol is not None:
+            return self.tol
         return 1e-10 if dtype == torch.float64 else 5e-4
 
     def solve(self, system, targets, tol=None):
         """Return the solution for all columns of `targets` (see `Solver`)."""
         K = system.matrix
-        tol = self.tolerance(K.dtype) if tol is None else tol
+        tol = self.tol_for(K.dtype) if tol is None else tol
         rhs = system.scale(targets)
         size = column_sizes(rhs)
         b, left, steps = torch.zeros_like(rhs), None, 0
@@ -92,11 +123,12 @@ class PCGSolver(Solver):
             if dtype != K.dtype:
                 # of what is returned, whose rounding may be all that is left to mend
                 left = worst(_residual(system, rhs, b.to(K.dtype).to(dtype)), size)
-                tol = max(tol, super().tolerance(K.dtype))
+                tol = max(tol, super().tol_for(K.dtype))
             if not _backend.holds(_beyond(left, tol)):
                 break
         if steps > _MANY_STEPS:
-            self._density = min(2 * self._density, _MAX_DENSITY)
+            more = 2 * system.workspace.get("density", _DENSITY)
+            system.workspace["density"] = min(more, _MAX_DENSITY)
         factorable = isinstance(K, torch.Tensor) and len(K) <= _SMALL
         if factorable and (left is None or _backend.holds(_beyond(left, tol))):
             return CholeskySolver().solve(system, targets)
@@ -133,7 +165,7 @@ class PCGSolver(Solver):
             while taken < max_steps:
                 x, r = next(path)
                 taken += 1
-                if not _backend.holds(worst(r, size) > 0.8 * tol):
+                if not _backend.holds(worst(r, size) > _MARGIN * tol):
                     break
             return x, taken
 
@@ -151,11 +183,11 @@ class PCGSolver(Solver):
         matrix = system.shared.get(("matrix", low))
         if matrix is None:
             matrix = system.shared["matrix", low] = system.matrix.to(low)
-        restarts = self._restarts(KernelSystem(matrix, system.alpha, shared=system.shared), low)
+        restarts = self._restarts(replace(system, matrix=matrix), low)
 
         def one_round(x, r, size, tol, max_steps):
             scale = column_sizes(r)
-            gain = (0.8 * tol / worst(r, size)).clamp(min=_GAIN)
+            gain = (_MARGIN * tol / worst(r, size)).clamp(min=_GAIN)
             unit = (r / scale).to(low)
             e, taken = restarts(torch.zeros_like(unit), unit, unit.norm(dim=0), gain, max_steps)
             return x + scale * e, taken
@@ -166,7 +198,7 @@ class PCGSolver(Solver):
         """Return the preconditioner of the system; None if K is not positive definite."""
         low_rank = system.shared.get(("nystrom", dtype))
         if low_rank is None:
-            m = self._rank(len(system.matrix), self._density)
+            m = self._rank(len(system.matrix), system.workspace.get("density", _DENSITY))
             low_rank = _nystrom(system.matrix, m, dtype)
             system.shared["nystrom", dtype] = low_rank
         return low_rank and _Preconditioner.of(*low_rank, system.alpha)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The private names of scikit-learn that the package uses. No other file imports one."""
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import _check_sample_weight
+
+from rfmlearn._backend import isolated
+
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "Options",
+    "StrOptions",
+    "check_weight",
+    "fit_context",
+    "makes_frames",
+    "svm_gamma",
+]
+
+
+def fit_context(*, skip_nested=True):
+    """Return the decorator of a ``fit``: parameters are checked, callbacks torn down.
+
+    Torch is used as it comes, whatever the caller's context (see `isolated`). `skip_nested` leaves
+    the parameters of estimators inside unchecked, which are then known to be valid.
+    """
+    checked = _fit_context(prefer_skip_nested_validation=skip_nested)
+    return lambda fit: checked(isolated(fit))
+
+
+def check_weight(sample_weight, X):
+    """Return the weights of the rows of X, float64 and not negative; ones for None."""
+    return _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
+
+
+def makes_frames(estimator):
+    """Say whether `set_output` or the configuration ask ``transform`` for a data frame."""
+    return _get_output_config("transform", estimator)["dense"] != "default"
+
+
+def svm_gamma(machine):
+    """Return the gamma that a fitted support vector machine works with."""
+    return machine._gamma

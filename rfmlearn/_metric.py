@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A feature matrix as a metric."""
+
+from dataclasses import dataclass
+
+import torch
+
+from rfmlearn import _backend
+from rfmlearn.features import psd_eigh
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A feature matrix M with its symmetric root; None for both is the identity.
+
+    Attributes
+    ----------
+    matrix, root : tensor of shape (d, d) or (d,), or None
+        M and ``M^(1/2)``, in float64 on the CPU.
+    """
+
+    matrix: torch.Tensor | None = None
+    root: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, second_moment, power=1.0, scaling=None, rank=None):
+        """Return ``M = second_moment^power``, scaled; None if it is 0, an error if not finite.
+
+        Parameters
+        ----------
+        second_moment : tensor of shape (d, d) or (d,)
+            AGOP, or its diagonal.
+        power : float
+            Exponent.
+        scaling : {"spectral", "trace", None}
+            Largest eigenvalue 1, trace d, or as it comes.
+        rank : int, optional
+            A bound of the rank of the second moment.
+        """
+        A = _backend.on_host(second_moment)
+        if _backend.holds(~torch.isfinite(A).all()):
+            raise ValueError(
+                "The AGOP holds NaN or inf. If the kernel is your own, its slope is not finite "
+                "at some pair of distinct rows."
+            )
+        values, V = (A.clamp(min=0), None) if A.ndim == 1 else psd_eigh(A, rank)
+        if _backend.holds(~(values.max() > 0)):
+            return None
+        # scaled before the power, so that a tiny AGOP does not underflow
+        top = values.max()
+        values = (values / top) ** power
+        if scaling == "trace":
+            values = values * (len(A) / values.sum())
+        elif scaling is None:
+            values = values * top**power
+        if V is None:
+            return cls(values, values.sqrt())
+        return cls((V * values) @ V.mT, (V * values.sqrt()) @ V.mT)
+
+    def dense(self, d, diag):
+        """Return M as a tensor also where it is the identity."""
+        if self.matrix is not None:
+            return self.matrix
+        return torch.ones(d, dtype=torch.float64) if diag else torch.eye(d, dtype=torch.float64)

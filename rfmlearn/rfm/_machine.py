@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Recursive kernel ridge regression as an estimator: what all machines on rows share."""
+
+from abc import ABCMeta
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from rfmlearn import _backend
+from rfmlearn._base._model import BaseModel
+from rfmlearn._base._progress import STEP_CONSTRAINTS, Listeners, listens
+from rfmlearn._base._sklearn import Interval, StrOptions, fit_context, makes_frames
+from rfmlearn._base._warn import warn
+from rfmlearn._metric import Metric
+from rfmlearn.features import top_directions
+from rfmlearn.kernels import KERNELS, Kernel, resolve_kernel
+from rfmlearn.kernels._expansion import Predictor
+from rfmlearn.kernels._geometry import geometry_of
+from rfmlearn.rfm._history import History
+from rfmlearn.rfm._path import Path, Rowset
+from rfmlearn.rfm._spec import RecursionSpec
+from rfmlearn.solvers import SOLVERS, Solver
+
+
+class BaseKernelMachine(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    CallbackSupportMixin,
+    BaseModel,
+    metaclass=ABCMeta,
+):
+    """Recursive kernel ridge regression on a centred target matrix.
+
+    A subclass adds a task (see `_tasks`), which reads predictions off `_scores`.
+    """
+
+    _parameter_constraints = {
+        "kernel": [StrOptions(set(KERNELS)), Kernel],
+        "bandwidth": [Interval(Real, 0, None, closed="neither")],
+        "bandwidth_mode": [StrOptions({"adaptive", "constant"})],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "agop_alpha": [Interval(Real, 0, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "diag": ["boolean"],
+        "agop_power": [Interval(Real, 0, None, closed="neither")],
+        "matrix_scaling": [StrOptions({"spectral", "trace"}), None],
+        "center_gradients": ["boolean"],
+        "n_agop_samples": [Interval(Integral, 1, None, closed="left"), None],
+        "agop_outputs": [StrOptions({"auto", "all"}), Interval(Integral, 1, None, closed="left")],
+        "n_centers": [Interval(Integral, 1, None, closed="left"), None],
+        "solver": [StrOptions({"auto", *SOLVERS}), Solver],
+        "memory_budget": [Interval(Integral, 1, None, closed="left"), None],
+        **STEP_CONSTRAINTS,
+    }
+
+    @fit_context()
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows. float32 stays float32; everything else becomes float64.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; class labels, one per row, for a classifier.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights: weight k counts as the row repeated k times, weight 0 as
+            the row left out.
+        X_val : array-like of shape (n_val, n_features), default=None
+            Rows for early stopping, instead of a random part of X. In a `Pipeline` they
+            are transformed with ``transform_input=["X_val"]``.
+        y_val : array-like of shape (n_val,) or (n_val, n_outputs), default=None
+            Their targets.
+        sample_weight_val : array-like of shape (n_val,), default=None
+            Their weights.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, the data hold NaN, infinities, text or numbers
+            too large to square, there is one class only, or the device is not there.
+        MemoryError
+            If the kernel matrix does not fit into what is free.
+        numpy.linalg.LinAlgError
+            If the kernel system cannot be solved; with `alpha` > 0 and a positive
+            definite kernel this does not happen.
+        """
+        rng = check_random_state(self.random_state)
+        rows = self._rows_to_fit(X, y, sample_weight, X_val, y_val, sample_weight_val, rng)
+        kernel = self._resolve_kernel(rows.X.shape[1])
+        path = Path.of(RecursionSpec.of(self, rng, kernel=kernel))
+        train = Rowset(rows.X, rows.y, rows.Y, rows.weight)
+        with path.guard(*train.Y.shape, train.X.dtype.itemsize):
+            targets, shift, expansion, states = path.start(
+                train,
+                self._starting_metric(path.spec, rows.X.shape[1]),
+                every_iterate=self.early_stopping or listens(self),
+            )
+            # a copy: the fitted model must not change when the caller's array does
+            X_fit = np.array(rows.X[expansion], order="C")
+            own = {
+                **rows.seen,
+                **self._task_attributes(rows.target, rows.weight),
+                "kernel_": kernel,
+                "_shift": shift,
+            }
+
+            def describe(state, history):
+                flat = rows.target.flat(rows.y)
+                fitted = self._attributes(state, history, X_fit, targets, path.spec.diag, flat)
+                return {**fitted, **own}
+
+            history = History(
+                targets,
+                rows.weight,
+                path.spec.alphas[0],
+                rows.validation,
+                self.tol,
+                self.n_iter_no_change,
+            )
+            self._follow(
+                states, history, Listeners(self, "iterate", self.max_iter + 1, rows), describe
+            )
+        return self._store(describe(history.best, history.rows))
+
+    def _follow(self, states, history, listeners, describe):
+        """Draw the iterates into the history, tell the callbacks, stop where told."""
+        for _ in range(self.max_iter + 1):
+            listeners.begin()
+            state = next(states, None)
+            if state is None:  # an AGOP of 0: the metric stays, and so does the predictor
+                listeners.end_of_nothing()
+                break
+            history.add(state)
+            stop = listeners.end(lambda state=state: describe(state, history.rows))
+            if stop or history.exhausted:
+                break
+        listeners.finish(lambda: describe(history.best, history.rows))
+        for message, category in history.complaints():
+            warn(message, category)
+
+    def _attributes(self, state, history, X, targets, diag, flat):
+        """Return the fitted attributes of one iterate, all NumPy or plain."""
+        predictor = state.predictor
+        size = geometry_of(predictor.kernel).metric_size(X.shape[1])
+        M = _backend.to_numpy(state.metric.dense(size, diag))
+        importances = M if M.ndim == 1 else M.diagonal()
+        coef = _backend.to_numpy(predictor.coef) * X.dtype.type(targets.scale)
+        return {
+            "feature_matrix_": M.astype(X.dtype),
+            "feature_importances_": importances / importances.sum(),
+            "dual_coef_": coef[:, 0] if flat else coef,
+            "X_fit_": X,
+            "intercept_": float(targets.intercept[0]) if flat else targets.intercept,
+            "bandwidth_": float(predictor.bandwidth),
+            "n_iter_": int(history["iteration"][-1]),
+            "best_iter_": state.iteration,
+            "history_": history,
+            "_metric_root": None if predictor.root is None else _backend.to_numpy(predictor.root),
+        }
+
+    def _resolve_kernel(self, n_features):
+        """Return the kernel of rows of so many features."""
+        return resolve_kernel(self.kernel)
+
+    def _starting_metric(self, spec, n_features):
+        """Return the metric (d, d) of the previous fit under warm_start, else None."""
+        if not (self.warm_start and hasattr(self, "feature_matrix_")):
+            return None
+        M, d = self.feature_matrix_, geometry_of(spec.kernel).metric_size(n_features)
+        if M.shape != ((d,) if spec.diag else (d, d)):
+            raise ValueError(
+                f"warm_start=True continues from a feature_matrix_ of shape {M.shape}, which "
+                f"does not fit {d} features with diag={spec.diag}. Refit with warm_start=False."
+            )
+        return Metric.of(_backend.to_tensor(M), scaling=spec.matrix_scaling)
+
+    def _predictor(self):
+        """Return the fitted predictor on the estimator's device."""
+        device = _backend.resolve_device(self.device)
+
+        def tensor(array):
+            return None if array is None else _backend.to_tensor(array, device)
+
+        X = tensor(self.X_fit_)
+        return Predictor.of(
+            self.kernel_,
+            X,
+            tensor(self.dual_coef_.reshape(len(X), -1)),
+            tensor(self._metric_root),
+            X.new_full((), self.bandwidth_),
+            tensor(self._shift),
+        )
+
+    @_backend.isolated
+    def _scores(self, X):
+        """Return the outputs at the rows of X, (n,) or (n, n_outputs), intercept included."""
+        check_is_fitted(self, "dual_coef_")
+        X = self._check(X)
+        scores = _backend.to_numpy(self._predictor().scores(X))
+        scores += np.asarray(self.intercept_, dtype=scores.dtype)
+        return scores[:, 0] if self.dual_coef_.ndim == 1 else scores
+
+    @_backend.isolated
+    def input_gradients(self, X):
+        """Gradients of the outputs with respect to the input.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Where to take them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_outputs, n_features)
+            In units of y per unit of each feature. A binary classifier has one output,
+            its `decision_function`. At a training row a kernel with a kink counts that
+            row's own term as 0.
+        """
+        check_is_fitted(self, "dual_coef_")
+        X = self._check(X)
+        return _backend.to_numpy(self._predictor().gradients(X))
+
+    @_backend.isolated
+    def transform(self, X, n_components=None):
+        """Map rows to coordinates whose Euclidean distance is that of the learned metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        n_components : int, default=None
+            None gives ``X M^(1/2)``; k gives the coordinates on the k leading eigenvectors
+            of M, each times the root of its eigenvalue (not with ``set_output``, whose
+            column names are those of all n_features).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features) or (n_samples, n_components)
+            The mapped rows, in the dtype of the fitted model; a data frame under
+            ``set_output``.
+
+        Raises
+        ------
+        ValueError
+            If `n_components` is not in 1, ..., n_features, or is given under `set_output`.
+        """
+        check_is_fitted(self, "dual_coef_")
+        X = self._check(X).astype(self.X_fit_.dtype, copy=False)
+        if n_components is not None:
+            self._refuse_frames()
+            directions, strengths = top_directions(self.feature_matrix_, n_components)
+            return X @ (directions * np.sqrt(strengths)[:, None]).T
+        if self._metric_root is None:
+            return X.copy()
+        return X * self._metric_root if self._metric_root.ndim == 1 else X @ self._metric_root
+
+    def _refuse_frames(self):
+        """Raise under `set_output`, whose column names are those of all features."""
+        if makes_frames(self):
+            raise ValueError(
+                "n_components works with array output only. Call "
+                "set_output(transform='default') first."
+            )
+
+    @property
+    def _n_features_out(self):
+        return self.n_features_in_

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scores of all iterates and ridges of a path on one fold."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from rfmlearn._base._tasks import ClassifierTask, RegressorTask
+
+
+def squared_error_scores(path, train, test):
+    """Return minus the weighted mean squared error, (max_iter + 1, n_alphas)."""
+
+    def score(F):
+        return -np.average(((F - test.Y) ** 2).mean(axis=2), axis=1, weights=test.weight)
+
+    return np.array([score(F) for F in path.scores(train, test.X)])
+
+
+def scorer_scores(path, train, test, score):
+    """Return ``score(F, train, test)`` of each iterate and ridge, (max_iter + 1, n_alphas).
+
+    Parameters
+    ----------
+    path : Path
+        The recursion.
+    train, test : Rowset
+        Both sides of the split.
+    score : callable
+        From outputs (m, c) at the test rows to a number, the higher the better.
+
+    Returns
+    -------
+    ndarray of shape (max_iter + 1, n_alphas)
+        The scores.
+    """
+    return np.array([[score(f, train, test) for f in F] for F in path.scores(train, test.X)])
+
+
+def last_scores(path, train, test):
+    """Return the outputs of the last iterate at the first ridge, (m, c)."""
+    for F in path.scores(train, test.X):
+        last = F[0]
+    return last
+
+
+class _Outputs(BaseEstimator):
+    """An estimator whose outputs are known: what a scorer gets in place of a fitted one."""
+
+    def __init__(self, outputs=None):
+        self.outputs = outputs
+
+    def _scores(self, X):
+        return self.outputs[:, 0] if self.outputs.shape[1] == 1 else self.outputs
+
+
+class _RegressorOutputs(RegressorTask, _Outputs):
+    pass
+
+
+class _ClassifierOutputs(ClassifierTask, _Outputs):
+    pass
+
+
+class OutputScorer:
+    """A scikit-learn scorer of outputs instead of an estimator.
+
+    Parameters
+    ----------
+    target : RegressionTarget or ClassTarget
+        What the outputs stand for.
+    scorer : callable
+        From estimator, X and y to a number.
+    weighted : bool
+        Pass the row weights to the scorer.
+    """
+
+    def __init__(self, target, scorer, weighted):
+        self.target, self.scorer, self.weighted = target, scorer, weighted
+
+    def __call__(self, F, train, test):
+        """Score the outputs F of shape (m, c) at the rows of `test`."""
+        classes = hasattr(self.target, "encoder")
+        known = (_ClassifierOutputs if classes else _RegressorOutputs)(F)
+        for name, value in known._task_attributes(self.target, train.weight).items():
+            setattr(known, name, value)
+        weights = {"sample_weight": test.weight} if self.weighted else {}
+        return self.scorer(known, test.X, test.y, **weights)

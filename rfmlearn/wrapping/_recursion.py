@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The recursion around an estimator of any kind: NumPy rows, fits and gradients as they come."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import is_regressor
+
+from rfmlearn import _backend
+from rfmlearn._base._targets import hold_out
+from rfmlearn._metric import Metric
+from rfmlearn.features import GradientMoments
+from rfmlearn.wrapping._gradients import gradients_of
+
+# Random rows at which differences are taken, where no number is given: each costs two
+# predictions a column.
+NUMERIC_ROWS = 2000
+
+
+@dataclass
+class Iterate:
+    """M and the map, None for both at first, and the estimator fitted to the mapped rows."""
+
+    iteration: int
+    matrix: np.ndarray | None
+    map: np.ndarray | None
+    estimator: object = None
+
+    def score(self, X, y, params):
+        """Return the estimator's own score at rows that are not mapped yet, NaN for one number."""
+        if len(X) < 2 and is_regressor(self.estimator):
+            return np.nan
+        weight = params.get("sample_weight")
+        weights = {} if weight is None else {"sample_weight": weight}
+        return self.estimator.score(apply_map(X, self.map), y, **weights)
+
+
+class WrappedRecursion:
+    """How the iterates follow from each other.
+
+    Parameters
+    ----------
+    fit : callable
+        From mapped rows, targets and further parameters to a fitted estimator.
+    gradient, diag, agop_power, center_gradients, n_agop_samples
+        As of `RecursiveFeatureLearner`.
+
+    Attributes
+    ----------
+    kind : str or None
+        How the last gradients were found.
+    """
+
+    def __init__(self, fit, *, gradient, diag, agop_power, center_gradients, n_agop_samples):
+        self.fit, self.gradient = fit, gradient
+        self.diag, self.agop_power = diag, agop_power
+        self.center_gradients, self.n_agop_samples = center_gradients, n_agop_samples
+        self.kind = None
+
+    def iterates(self, X, y, params, max_iter, rng):
+        """Yield the iterates 0, ..., max_iter, fewer if an AGOP is 0."""
+        weight = params.get("sample_weight")
+        spread = _spread(X, weight)
+        state = Iterate(0, None, None)
+        for iteration in range(max_iter + 1):
+            Z = apply_map(X, state.map)
+            state.estimator = self.fit(Z, y, params)
+            yield state
+            if iteration == max_iter:
+                return
+            A, rank = self.agop(state, Z, weight, rng)
+            metric = Metric.of(A, self.agop_power, "spectral", rank)
+            if metric is None:  # nothing changes with the rows
+                return
+            M, root = map(_backend.to_numpy, (metric.matrix, metric.root))
+            left = _spread(apply_map(X, root), weight)
+            root = (root * (spread / left if left > 0 else 1.0)).astype(X.dtype)
+            state = Iterate(iteration + 1, M, root)
+
+    def agop(self, state, Z, weight, rng):
+        """Return the AGOP with respect to the rows before their map, and how many gradients."""
+        estimator, n_samples = state.estimator, self.n_agop_samples
+        if callable(self.gradient):
+            self.kind, at = "callable", lambda rows: self.gradient(estimator, rows)
+        else:
+            gradients = gradients_of(estimator, Z, self.gradient)
+            self.kind, at = "analytic" if gradients.analytic else "numeric", gradients.at
+        if n_samples is None and self.kind == "numeric":
+            n_samples = NUMERIC_ROWS
+        if n_samples is not None and n_samples < len(Z):
+            index = rng.choice(len(Z), n_samples, replace=False)
+            Z, weight = Z[index], None if weight is None else weight[index]
+        root = None if state.map is None else _backend.to_tensor(state.map.astype(np.float64))
+        moments = GradientMoments(self.diag, root, len(Z))
+        for block in _backend.blocks(len(Z), Z[0].nbytes, "cpu", max_rows=NUMERIC_ROWS):
+            G = np.array(at(Z[block]), dtype=np.float64)
+            if G.ndim != 3 or G.shape[::2] != Z[block].shape:
+                raise ValueError(
+                    "gradient must return an array of shape (n, n_outputs, d), here "
+                    f"({len(Z[block])}, n_outputs, {Z.shape[1]}); got {G.shape}."
+                )
+            if not np.isfinite(G).all():
+                raise ValueError(
+                    f"A gradient of {type(estimator).__name__} ({self.kind}) is NaN or infinite."
+                )
+            w = None if weight is None else _backend.to_tensor(weight[block])
+            moments.add(_backend.to_tensor(G), w)
+        return moments.result(self.center_gradients), moments.rank
+
+
+def parted(X, y, params, fraction, by_class, rng):
+    """Return (X, y, params) of the rows to learn from, and of those to score, at least two."""
+    n = len(X)
+    if n < 4:
+        raise ValueError(f"early_stopping=True holds rows out, and n_samples={n} are too few.")
+    size = max(2, int(np.ceil(fraction * n)))
+
+    def of(value, index):
+        return np.asarray(value)[index] if np.ndim(value) and len(value) == n else value
+
+    return [
+        (X[index], y[index], {name: of(value, index) for name, value in params.items()})
+        for index in hold_out(n, size, y if by_class else None, rng)
+    ]
+
+
+def apply_map(X, root):
+    """Return the rows in the metric of a root, (d, d), (d,) or None, in their dtype."""
+    if root is None:
+        return X
+    root = root.astype(X.dtype, copy=False)
+    return X * root if root.ndim == 1 else X @ root
+
+
+def _spread(X, weight):
+    """Return the root mean square distance between rows drawn by weight, but for sqrt 2."""
+    mean = np.average(X, axis=0, weights=weight)
+    return np.sqrt(np.average(((X - mean) ** 2).sum(axis=1), weights=weight))
