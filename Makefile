@@ -19,10 +19,11 @@ test: $(VENV)/.test ## all tests but the slow ones
 test-slow: $(VENV)/.test
 	$(PYTEST) -m slow
 
-lint: $(VENV)/.lint ## style and import layers (docstrings are checked by the tests)
+lint: $(VENV)/.lint ## style, types and import layers (docstrings are checked by the tests)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 doc: $(VENV)/.doc ## HTML in doc/_build
 	$(ONE_THREAD) $(BIN)/sphinx-build -W --keep-going -q -b html doc doc/_build

@@ -8,10 +8,13 @@ back to Python to decide what to do next.
 import os
 from contextlib import ExitStack, contextmanager
 from functools import wraps
+from typing import cast
 
 import numpy as np
 import torch
 from scipy.linalg.blas import dsymv, ssymv
+
+from rfmlearn._typing import F
 
 # Bytes of one block of a kernel matrix. On the CPU a block should stay in the cache while
 # the distance, the root and the exponential pass over it; on an accelerator it should be
@@ -63,7 +66,7 @@ def resolve_device(device):
     return resolved
 
 
-def isolated(function):
+def isolated(function: F) -> F:
     """Make a function compute what it computes by itself, whatever torch context it is called in.
 
     A caller's `no_grad`, `inference_mode`, autocast or default device would change results, or
@@ -83,7 +86,7 @@ def isolated(function):
                     stack.enter_context(torch.autocast(kind, enabled=False))
             return function(*args, **kwargs)
 
-    return alone
+    return cast(F, alone)
 
 
 def to_tensor(array, device="cpu", dtype=None):

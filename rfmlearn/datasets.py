@@ -6,10 +6,18 @@ from importlib.resources import files
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
+from rfmlearn._typing import Any, RandomState
+
 __all__ = ["load_penguins", "load_yacht", "make_multi_index"]
 
 
-def make_multi_index(n_samples=1280, n_features=20, *, noise=0.1, random_state=None):
+def make_multi_index(
+    n_samples: int = 1280,
+    n_features: int = 20,
+    *,
+    noise: float = 0.1,
+    random_state: RandomState = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Make a regression target that depends on three directions only.
 
     ``y = x0 x1 + sin(2 x2) + noise * e`` with x and e standard normal. Neither x0 nor x1
@@ -55,7 +63,7 @@ def make_multi_index(n_samples=1280, n_features=20, *, noise=0.1, random_state=N
     return X, y, np.eye(3, n_features)
 
 
-def load_yacht(*, return_X_y=False):
+def load_yacht(*, return_X_y: bool = False) -> Any:
     """Load the yacht hydrodynamics data: 308 towing-tank experiments, 6 columns.
 
     The target is the residuary resistance per unit weight of displacement; the columns are
@@ -94,7 +102,7 @@ def load_yacht(*, return_X_y=False):
     return Bunch(data=X, target=y, feature_names=names[:-1], DESCR=load_yacht.__doc__)
 
 
-def load_penguins():
+def load_penguins() -> tuple[Any, Any]:
     """Load the Palmer penguins: 344 birds, numbers and text, with missing cells.
 
     The target is the species; the columns are island, bill length and depth and flipper

@@ -9,6 +9,7 @@ of one.
 import torch
 
 from rfmlearn import _backend
+from rfmlearn._typing import Any, Array, ArrayLike
 
 __all__ = ["agop", "alignment", "matrix_power", "top_directions"]
 
@@ -80,7 +81,14 @@ class GradientMoments:
 
 
 @_backend.isolated
-def agop(gradients, X=None, *, sample_weight=None, center_gradients=False, diag=False):
+def agop(
+    gradients: Any,
+    X: Any = None,
+    *,
+    sample_weight: Array | ArrayLike | None = None,
+    center_gradients: bool = False,
+    diag: bool = False,
+) -> Any:
     r"""Average gradient outer product.
 
     ``sum_i w_i sum_c g_ic g_ic^T / sum_i w_i``, with g_ic the gradient of output c at row
@@ -215,7 +223,7 @@ def psd_eigh(M, rank=None):
 
 
 @_backend.isolated
-def matrix_power(M, power):
+def matrix_power(M: Array, power: float) -> Array:
     """Power of a symmetric positive semi-definite matrix.
 
     Parameters
@@ -253,7 +261,7 @@ def matrix_power(M, power):
 
 
 @_backend.isolated
-def alignment(A, B, method="cosine"):
+def alignment(A: Array, B: Array, method: str = "cosine") -> float:
     """How far two feature matrices agree, whatever their scale.
 
     Parameters
@@ -293,7 +301,7 @@ def alignment(A, B, method="cosine"):
 
 
 @_backend.isolated
-def top_directions(M, n_directions=None):
+def top_directions(M: Array, n_directions: int | None = None) -> tuple[Array, Array]:
     """Leading eigenvectors of a feature matrix.
 
     Parameters

@@ -2,13 +2,15 @@
 """scikit-learn's own checks: every registered kernel, diagonal and full, solver; networks."""
 
 import os
+import warnings
 
+import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from rfmlearn import (
     ABCMLPClassifier,
@@ -21,7 +23,9 @@ from rfmlearn import (
     NFMTransformer,
     RecursiveFeatureLearner,
     RFMClassifier,
+    RFMClassifierCV,
     RFMRegressor,
+    RFMRegressorCV,
 )
 from rfmlearn.kernels import KERNELS
 
@@ -36,6 +40,10 @@ VARIANTS = [
     Estimator(**how)
     for Estimator in (RFMRegressor, RFMClassifier)
     for how in ({"solver": "pcg"}, {"n_centers": 1000})
+]
+SEARCHES = [
+    RFMRegressorCV(bandwidths=1.0, alphas=(0.01, 1.0), max_iter=1, cv=3),
+    RFMClassifierCV(bandwidths=1.0, alphas=(0.01, 1.0), diag=False, max_iter=1, cv=2),
 ]
 NETWORKS = [
     ABCMLPClassifier(),
@@ -75,6 +83,23 @@ LEARNERS = [
 ]
 
 
-@parametrize_with_checks([*VARIANTS, *NETWORKS, *REGIMES, *IMAGES, *LINEAR, *LEARNERS])
+# Their class weights go the way of any other weight, which one of them shows: 1,000 updates each.
+WEIGHTED_ALIKE = [model for model in VARIANTS if isinstance(model, RFMClassifier)][1:]
+
+
+def checks():
+    models = [*VARIANTS, *SEARCHES, *NETWORKS, *REGIMES, *IMAGES, *LINEAR, *LEARNERS]
+    for number, model in enumerate(models):
+        for estimator, check in estimator_checks_generator(model):
+            name = check.func.__name__
+            if name == "check_class_weight_classifiers" and model in WEIGHTED_ALIKE:
+                continue
+            label = " ".join(str(model).split())[:60]
+            yield pytest.param(estimator, check, id=f"{number}-{label}-{name}")
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_check_estimator(estimator, check):
-    check(estimator)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        check(estimator)

@@ -43,9 +43,9 @@ def methods(cls):
         owner = next(base for base in cls.__mro__ if name in vars(base))
         function = inspect.getattr_static(cls, name)
         ours = owner.__module__.startswith("rfmlearn.")
-        if ours and (inspect.isroutine(function) or hasattr(function, "check")):
-            if not refers(cls, name):
-                yield name
+        method = inspect.isroutine(function) or hasattr(function, "check")
+        if ours and method and not refers(cls, name):
+            yield name
 
 
 def refers(cls, name):

@@ -139,18 +139,6 @@ def _layouts(X):
     }
 
 
-@pytest.mark.parametrize("name", PREDICTORS)
-@pytest.mark.parametrize(
-    "kind", ["fortran", "strided", "reversed", "big_endian", "longdouble", "list"]
-)
-def test_flt3_contract_memory_layout_is_irrelevant(name, kind):
-    X, y = data_for(name, 50, 4)
-    base = out(make(name).fit(X, y), X)
-    V = _layouts(X)[kind]
-    yv = y[::-1].copy()[::-1]  # same labels, negative stride
-    close(out(make(name).fit(V, yv), V), base, 1e-3)
-
-
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("big", [1e25, 1e200])
 def test_flt5_contract_values_whose_squares_overflow(name, big):

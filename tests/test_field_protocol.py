@@ -8,16 +8,12 @@ policy = the answer we prefer where another documented answer could be defended;
 slow = more than about 5 s; gpu = needs CUDA, skipped elsewhere.
 """
 
-import os
 import pickle
 import time
-import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from field_helpers import (
-    CUDA,
     EVERY,
     PEAK,
     PREDICTORS,
@@ -31,7 +27,6 @@ from field_helpers import (
     make,
     out,
     smooth,
-    torch,
 )
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
@@ -68,38 +63,6 @@ def test_api1_contract_parameters_are_stored_untouched(name):
     if "random_state" in before:
         est, c = est.set_params(random_state=0).fit(X, y), c.set_params(random_state=0)
     close(out(c.fit(X, y), X), out(est, X), 1e-6)
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_api3_contract_pickle_works_in_a_fresh_process(name, tmp_path):
-    X, y = data_for(name, 40, 3)
-    if name == "RFMClassifier":
-        y = np.array(["no", "yes"])[y]
-    est = make(name).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
-    np.save(tmp_path / "X.npy", X)
-    (tmp_path / "m.pkl").write_bytes(pickle.dumps(est))
-    child(f"""
-        import pickle, numpy as np
-        m = pickle.load(open(r"{tmp_path}/m.pkl", "rb")); X = np.load(r"{tmp_path}/X.npy")
-        f = next(getattr(m, a) for a in ("predict_proba", "predict", "transform") if hasattr(m, a))
-        np.save(r"{tmp_path}/P.npy", np.asarray(f(X), float))
-    """)
-    close(np.load(tmp_path / "P.npy"), out(est, X), 1e-6)
-
-
-@pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("frame", [False, True])
-def test_api5_contract_inputs_are_left_alone(name, frame):
-    X, y = data_for(name, 40, 3)
-    X, y, w = X.astype(float) + 5, y.copy(), np.linspace(0.5, 2, 40)
-    keep = X.copy(), y.copy(), w.copy()
-    A = (pd.DataFrame(X, copy=True), pd.Series(y), pd.Series(w)) if frame else (X, y, w)
-    est = make(name)
-    kw = {"sample_weight": A[2]} if has_fit_parameter(est, "sample_weight") else {}
-    est.fit(A[0], A[1], **kw)
-    out(est, A[0])
-    for got, want in zip(A, keep):
-        np.testing.assert_array_equal(np.asarray(got), want)
 
 
 def test_api7_contract_meta_estimators_accept_ours():
@@ -141,55 +104,6 @@ def test_wgt1_contract_zero_weight_equals_absence(name):
 
 
 # ---------------------------------------------------------------- PAR: shared state, parallel use
-
-
-def test_par1_contract_fit_leaves_global_state_alone():
-    import random
-
-    def snap():
-        s = [
-            np.random.get_state()[1].tobytes(),
-            np.random.get_state()[2],
-            repr(random.getstate()),
-            repr(warnings.filters),
-            sorted(os.environ.items()),
-            repr(np.geterr()),
-        ]
-        if torch is not None:
-            s += [
-                torch.get_rng_state().numpy().tobytes(),
-                torch.get_default_dtype(),
-                torch.get_num_threads(),
-                torch.is_grad_enabled(),
-                torch.are_deterministic_algorithms_enabled(),
-            ]
-            if CUDA:
-                s += [torch.cuda.get_rng_state().numpy().tobytes()]
-        return s
-
-    for name in EVERY:
-        X, y = data_for(name, 40, 3)
-        out(make(name).fit(X, y), X)  # lazy imports happen here
-        np.random.rand(3), random.random(), torch is not None and torch.rand(3)
-        before = snap()  # a state that a re-seeding fit would not land on again
-        out(make(name).fit(X, y), X)
-        assert snap() == before, name
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_par3_contract_concurrent_predict(name):
-    from concurrent.futures import ThreadPoolExecutor
-
-    X, y = data_for(name, 60, 3)
-    est = make(name).fit(X, y)
-    attrs = sorted(vars(est))
-    Q = [smooth(m, 3, seed=m)[0] for m in (1, 7, 50, 333) * 6]
-    want = [out(est, q) for q in Q]
-    with ThreadPoolExecutor(8) as pool:
-        got = list(pool.map(lambda q: out(est, q), Q))
-    for g, w in zip(got, want):
-        close(g, w, 1e-5, scale=1.0)
-    assert sorted(vars(est)) == attrs  # predict stores nothing on the estimator
 
 
 @pytest.mark.slow
@@ -253,21 +167,6 @@ except (MemoryError, ValueError, RuntimeError) as e:
 
 
 # ---------------------------------------------------------------- DEV: devices
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_dev1_contract_results_are_plain_numpy(name):
-    X, y = data_for(name, 40, 3)
-    est = make(name).fit(X, y)
-    for m in ("predict", "predict_proba", "decision_function", "transform"):
-        if hasattr(est, m):
-            r = getattr(est, m)(X)
-            assert type(r) is np.ndarray and r.flags.owndata | (r.base is not None), m
-            assert r.dtype.kind in "fiuUO", m
-    if torch is not None:
-        for k, v in vars(est).items():
-            if isinstance(v, torch.Tensor):
-                assert not v.requires_grad, f"{k} drags an autograd graph along"
 
 
 @gpu

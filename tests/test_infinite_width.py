@@ -16,7 +16,7 @@ from scipy.stats import multivariate_normal
 from rfmlearn import RFMRegressor
 from rfmlearn.datasets import make_multi_index
 from rfmlearn.kernels import NNGP, NTK, Kernel, Rows
-from rfmlearn.kernels.activations import DUALS, Homogeneous, Monomial, Polynomial, Rbf
+from rfmlearn.kernels.activations import DUALS, Homogeneous, Monomial, Polynomial, Rbf, Smooth
 
 ORACLES = Path(__file__).parent / "oracles"
 
@@ -182,6 +182,26 @@ def test_gradients_are_finite_differences(kind, activation):
         e = step * np.eye(3)[k]
         up, down = (kernel.matrix(rows(X + s * e), rows(Z)).numpy() for s in (1, -1))
         assert_allclose(G[:, :, k], (up - down) / (2 * step), atol=1e-7 * np.abs(G).max())
+
+
+SMOOTH = sorted(name for name, act in DUALS.items() if isinstance(act, Smooth))
+
+
+@pytest.mark.parametrize("activation", SMOOTH)
+@pytest.mark.parametrize("kind", [NNGP, NTK])
+def test_gradients_of_smooth_kernels_where_rows_coincide(kind, activation):
+    # at many rows, since the sign of a rounding error used to decide on each
+    rng = np.random.default_rng(0)
+    X, step = 0.3 * rng.normal(size=(100, 3)), 1e-4
+    kernel = kind(2, activation, bias_std=0.2)
+    G = kernel.gradients(rows(X), rows(X), torch.eye(100).double(), torch.arange(100))
+    own = G[torch.arange(100), torch.arange(100)].numpy()
+    for k in range(3):
+        e = step * np.eye(3)[k]
+        up, down = (kernel.matrix(rows(X + s * e), rows(X)).diagonal().numpy() for s in (1, -1))
+        # central differences: the error is of the order of step^2, rounding 1e-16 / step
+        atol = 1e-6 * np.abs(own).max() + 1e-11
+        assert_allclose(own[:, k], (up - down) / (2 * step), rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("activation", ["relu", "abs", "leaky_relu", "erf", "gelu", "relu_squared"])

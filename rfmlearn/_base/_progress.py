@@ -63,15 +63,17 @@ class Listeners:
         Name of a step.
     n_steps : int
         Most steps.
-    rows : FitRows
+    X, y : ndarray
         What it is fitted to.
+    weight : ndarray of shape (n,) or None
+        Row weights.
     """
 
-    def __init__(self, estimator, step, n_steps, rows):
+    def __init__(self, estimator, step, n_steps, X, y, weight):
         self.step, self.present = step, listens(estimator)
-        self.told = {"estimator": estimator, "X": rows.X, "y": rows.y, "metadata": {}}
-        if np.any(rows.weight != 1):
-            self.told["metadata"] = {"sample_weight": rows.weight}
+        weighted = weight is not None and np.any(weight != 1)
+        metadata = {"sample_weight": weight} if weighted else {}
+        self.told = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         self.context = estimator._init_callback_context(max_subtasks=n_steps)
         self.context.call_on_fit_task_begin(**self.told)
         self._task = None

@@ -7,6 +7,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight
 
 from rfmlearn._backend import isolated
+from rfmlearn._typing import Callable, F
 
 __all__ = [
     "HasMethods",
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 
-def fit_context(*, skip_nested=True):
+def fit_context(*, skip_nested: bool = True) -> Callable[[F], F]:
     """Return the decorator of a ``fit``: parameters are checked, callbacks torn down.
 
     Torch is used as it comes, whatever the caller's context (see `isolated`). `skip_nested` leaves

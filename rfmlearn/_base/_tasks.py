@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What makes a kernel machine a regressor or a classifier: mixins, one a task."""
 
+from typing import ClassVar
+
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_sample_weight
 
 from rfmlearn._base._calibration import as_columns
 from rfmlearn._base._targets import ClassTarget, RegressionTarget
+from rfmlearn._typing import ArrayLike
 
 
 class RegressorTask(RegressorMixin):
     """Predict the outputs themselves."""
 
     _target = RegressionTarget
-    _target_checks = {"multi_output": True, "y_numeric": True}
+    _target_checks: ClassVar[dict] = {"multi_output": True, "y_numeric": True}
 
     def _task_attributes(self, target, weight):
         """Return what a fitted estimator needs for its task: of these targets and weights."""
         return {}
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the target.
 
         Parameters
@@ -44,7 +47,7 @@ class ClassifierTask(ClassifierMixin):
     """Predict the class with the highest output."""
 
     _target = ClassTarget
-    _target_checks = {}
+    _target_checks: ClassVar[dict] = {}
 
     def _class_weights(self, y):
         if self.class_weight is None:
@@ -55,7 +58,7 @@ class ClassifierTask(ClassifierMixin):
         """Return what a fitted estimator needs for its task: of these targets and weights."""
         return {"classes_": target.encoder.classes_, "_total_weight": float(weight.sum())}
 
-    def decision_function(self, X):
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return the class scores.
 
         Parameters
@@ -71,7 +74,7 @@ class ClassifierTask(ClassifierMixin):
         """
         return self._scores(X)
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class.
 
         Parameters
@@ -88,7 +91,7 @@ class ClassifierTask(ClassifierMixin):
         index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[index]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return probabilities: the point of the simplex nearest to the scores, smoothed.
 
         With p that point, n the training rows counted by weight and k the classes they are

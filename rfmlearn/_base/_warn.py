@@ -9,7 +9,7 @@ import sklearn
 
 import rfmlearn
 
-_INSIDE = tuple(os.path.dirname(package.__file__) + os.sep for package in (rfmlearn, sklearn))
+_INSIDE = tuple(os.path.join(*package.__path__, "") for package in (rfmlearn, sklearn))
 
 
 def warn(message, category):

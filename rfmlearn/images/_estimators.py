@@ -3,7 +3,9 @@
 
 from rfmlearn._base._sklearn import StrOptions
 from rfmlearn._base._tasks import ClassifierTask, RegressorTask
+from rfmlearn._typing import RandomState, Sequence
 from rfmlearn.images._machine import BaseConvRFM
+from rfmlearn.solvers import Solver
 
 
 class ConvRFMRegressor(RegressorTask, BaseConvRFM):
@@ -273,31 +275,31 @@ class ConvRFMClassifier(ClassifierTask, BaseConvRFM):
 
     def __init__(
         self,
-        image_shape=None,
+        image_shape: Sequence[int] | None = None,
         *,
-        patch_size=3,
-        stride=1,
-        padding=0,
-        kernel="cntk",
-        depth=1,
-        pooling="flatten",
-        bandwidth=1.0,
-        alpha=1e-3,
-        max_iter=3,
-        agop_power=0.5,
-        center_gradients=False,
-        n_agop_samples=None,
-        solver="auto",
-        memory_budget=None,
-        tol=1e-4,
-        early_stopping=False,
-        validation_fraction=0.2,
-        n_iter_no_change=2,
-        class_weight=None,
-        warm_start=False,
-        device="cpu",
-        random_state=None,
-    ):
+        patch_size: int | Sequence[int] = 3,
+        stride: int = 1,
+        padding: int = 0,
+        kernel: str = "cntk",
+        depth: int = 1,
+        pooling: str = "flatten",
+        bandwidth: float = 1.0,
+        alpha: float = 1e-3,
+        max_iter: int = 3,
+        agop_power: float = 0.5,
+        center_gradients: bool = False,
+        n_agop_samples: int | None = None,
+        solver: str | Solver = "auto",
+        memory_budget: int | None = None,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.2,
+        n_iter_no_change: int = 2,
+        class_weight: dict | str | None = None,
+        warm_start: bool = False,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
         super().__init__(
             image_shape,
             patch_size=patch_size,

@@ -8,11 +8,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn import _backend
 from rfmlearn._base._sklearn import Interval, StrOptions
+from rfmlearn._typing import ArrayLike, RandomState, Sequence
 from rfmlearn.features import top_directions
 from rfmlearn.kernels import NNGP, NTK, Laplace
 from rfmlearn.kernels._convolution import ConvolutionalKernel
 from rfmlearn.kernels._patches import Grid, PatchKernel
 from rfmlearn.rfm._machine import BaseKernelMachine
+from rfmlearn.solvers import Solver
 
 # The scales of the kernels: those that keep the size of a signal through relu.
 _SCALES = {"weight_std": 2.0**0.5, "bias_std": 0.1}
@@ -44,30 +46,30 @@ class BaseConvRFM(BaseKernelMachine):
 
     def __init__(
         self,
-        image_shape=None,
+        image_shape: Sequence[int] | None = None,
         *,
-        patch_size=3,
-        stride=1,
-        padding=0,
-        kernel="cntk",
-        depth=1,
-        pooling="flatten",
-        bandwidth=1.0,
-        alpha=1e-3,
-        max_iter=3,
-        agop_power=0.5,
-        center_gradients=False,
-        n_agop_samples=None,
-        solver="auto",
-        memory_budget=None,
-        tol=1e-4,
-        early_stopping=False,
-        validation_fraction=0.2,
-        n_iter_no_change=2,
-        warm_start=False,
-        device="cpu",
-        random_state=None,
-    ):
+        patch_size: int | Sequence[int] = 3,
+        stride: int = 1,
+        padding: int = 0,
+        kernel: str = "cntk",
+        depth: int = 1,
+        pooling: str = "flatten",
+        bandwidth: float = 1.0,
+        alpha: float = 1e-3,
+        max_iter: int = 3,
+        agop_power: float = 0.5,
+        center_gradients: bool = False,
+        n_agop_samples: int | None = None,
+        solver: str | Solver = "auto",
+        memory_budget: int | None = None,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.2,
+        n_iter_no_change: int = 2,
+        warm_start: bool = False,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
         self.image_shape = image_shape
         self.patch_size = patch_size
         self.stride = stride
@@ -160,7 +162,7 @@ class BaseConvRFM(BaseKernelMachine):
         return np.concatenate(parts)
 
     @_backend.isolated
-    def transform(self, X, n_components=None):
+    def transform(self, X: ArrayLike, n_components: int | None = None) -> np.ndarray:
         """Return images whose patches are those of X in the learned metric.
 
         Parameters
@@ -193,7 +195,7 @@ class BaseConvRFM(BaseKernelMachine):
         )
 
     @_backend.isolated
-    def patch_norms(self, X):
+    def patch_norms(self, X: ArrayLike) -> np.ndarray:
         """Lengths of patches in the learned metric: a map of what the predictor looks at.
 
         Parameters

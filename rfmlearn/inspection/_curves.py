@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from rfmlearn._typing import Any, ArrayLike, Self, Sequence
 from rfmlearn.inspection._axes import COLOURS, axes
 from rfmlearn.neural import coordinate_check, layer_features
 
@@ -36,14 +37,21 @@ class AlignmentDisplay:
     ['trained', 'before training']
     """
 
-    def __init__(self, alignments, *, epochs=None, control=None, layer_names=None):
+    def __init__(
+        self,
+        alignments: Any,
+        *,
+        epochs: Sequence[int] | None = None,
+        control: ArrayLike | None = None,
+        layer_names: Sequence[str] | None = None,
+    ) -> None:
         self.alignments = np.asarray(alignments, dtype=float)
         self.epochs = epochs
         self.control = control
         self.layer_names = layer_names
 
     @classmethod
-    def from_estimator(cls, estimator, X=None, *, ax=None):
+    def from_estimator(cls, estimator: Any, X: ArrayLike | None = None, *, ax: Any = None) -> Self:
         """Draw the alignments of a trained network.
 
         Parameters
@@ -80,7 +88,7 @@ class AlignmentDisplay:
             ax
         )
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters
@@ -145,11 +153,20 @@ class WidthScanDisplay:
     'layer 1: slope -0.50'
     """
 
-    def __init__(self, scan):
+    def __init__(self, scan: Any) -> None:
         self.scan = scan
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, widths=(64, 128, 256, 512), *, ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        widths: Sequence[int] = (64, 128, 256, 512),
+        *,
+        ax: Any = None,
+        **options: Any,
+    ) -> Self:
         """Run a coordinate check and draw it.
 
         Parameters
@@ -172,7 +189,7 @@ class WidthScanDisplay:
         """
         return cls(coordinate_check(estimator, X, y, widths, **options)).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters

@@ -4,6 +4,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from rfmlearn._typing import Any, ArrayLike, Self
 from rfmlearn.inspection._axes import axes
 
 
@@ -34,12 +35,19 @@ class FilterDisplay:
     (13, 13)
     """
 
-    def __init__(self, filters, *, n_columns=None):
+    def __init__(self, filters: ArrayLike, *, n_columns: int | None = None) -> None:
         self.filters = np.asarray(filters)
         self.n_columns = n_columns
 
     @classmethod
-    def from_estimator(cls, estimator, *, n_filters=None, n_columns=None, ax=None):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        n_filters: int | None = None,
+        n_columns: int | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw what an estimator or a network looks for in patches.
 
         Parameters
@@ -69,7 +77,7 @@ class FilterDisplay:
             estimator = estimator[-1]
         return cls(_filters(estimator)[:n_filters], n_columns=n_columns).plot(ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters

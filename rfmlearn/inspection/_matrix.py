@@ -4,6 +4,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from rfmlearn._typing import Any, ArrayLike, Self, Sequence
 from rfmlearn.features import top_directions
 from rfmlearn.inspection._axes import COLOURS, axes
 
@@ -27,7 +28,9 @@ class _MatrixDisplay:
     """What the displays of one feature matrix share."""
 
     @classmethod
-    def from_estimator(cls, estimator, *, layer=None, ax=None, **options):
+    def from_estimator(
+        cls, estimator: Any, *, layer: int | None = None, ax: Any = None, **options: Any
+    ) -> Self:
         """Draw the feature matrix of a fitted estimator.
 
         Parameters
@@ -54,7 +57,8 @@ class _MatrixDisplay:
         if hasattr(estimator, "steps"):
             estimator = estimator[-1]
         M = _feature_matrix(estimator, layer)
-        return cls(M, **{**cls._named(estimator, M), **options}).plot(ax)
+        display: Any = cls
+        return display(M, **{**cls._named(estimator, M), **options}).plot(ax)
 
     @classmethod
     def _named(cls, estimator, M):
@@ -98,13 +102,13 @@ class FeatureMatrixDisplay(_MatrixDisplay):
 
     def __init__(
         self,
-        feature_matrix,
+        feature_matrix: ArrayLike,
         *,
-        kind="auto",
-        image_shape=None,
-        n_eigenvectors=4,
-        feature_names=None,
-    ):
+        kind: str = "auto",
+        image_shape: Sequence[int] | None = None,
+        n_eigenvectors: int = 4,
+        feature_names: Sequence[str] | None = None,
+    ) -> None:
         self.feature_matrix = np.asarray(feature_matrix)
         self.kind = kind
         self.image_shape = image_shape
@@ -116,7 +120,7 @@ class FeatureMatrixDisplay(_MatrixDisplay):
         names = getattr(estimator, "feature_names_in_", None)
         return {} if names is None or len(names) != len(M) else {"feature_names": names}
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters
@@ -245,10 +249,10 @@ class FeatureSpectrumDisplay(_MatrixDisplay):
     'share of the trace'
     """
 
-    def __init__(self, feature_matrix):
+    def __init__(self, feature_matrix: ArrayLike) -> None:
         self.feature_matrix = np.asarray(feature_matrix)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> Self:
         """Draw.
 
         Parameters

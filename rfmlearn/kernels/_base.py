@@ -7,16 +7,18 @@ the rows applies the chain rule.
 """
 
 from abc import ABC, abstractmethod
+from typing import ClassVar, TypeVar
 
 import torch
 
 from rfmlearn import _backend
-from rfmlearn.kernels._rows import own_pairs, squared_distances
+from rfmlearn.kernels._rows import Rows, own_pairs, squared_distances
 
-KERNELS = {}
+KERNELS: dict[str, type["Kernel"]] = {}
+K = TypeVar("K", bound="Kernel")
 
 
-def register(kernel_class):
+def register(kernel_class: type[K]) -> type[K]:
     """Make a kernel class available under its ``name``.
 
     Parameters
@@ -33,7 +35,7 @@ def register(kernel_class):
     return kernel_class
 
 
-def resolve_kernel(kernel):
+def resolve_kernel(kernel: "str | Kernel") -> "Kernel":
     """Return the kernel that a name or a kernel object stands for.
 
     Parameters
@@ -64,12 +66,13 @@ class Kernel(ABC):
     units of the usual one: less than 1 where many intermediate results are to stay in the cache.
     """
 
+    name: ClassVar[str]  # of those that are registered
     translation_invariant = False
     centred = False
     rotation_invariant = True
     tile_share = 1.0
 
-    def spread(self, variance):
+    def spread(self, variance: torch.Tensor) -> torch.Tensor:
         """Return the length that an adaptive bandwidth is measured in.
 
         The root mean square distance of two rows drawn by weight: the mean over all pairs
@@ -88,7 +91,7 @@ class Kernel(ABC):
         return root_or_one(2 * variance.sum())
 
     @abstractmethod
-    def matrix(self, A, B, self_index=None):
+    def matrix(self, A: Rows, B: Rows, self_index: torch.Tensor | None = None) -> torch.Tensor:
         """Return the kernel of every row of A with every row of B.
 
         Parameters
@@ -105,7 +108,9 @@ class Kernel(ABC):
         """
 
     @abstractmethod
-    def gradients(self, A, B, coef, self_index=None):
+    def gradients(
+        self, A: Rows, B: Rows, coef: torch.Tensor, self_index: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return ``sum_j coef[j, c] grad_u k(u, v_j)`` at each row u of A.
 
         The term of a row that coincides with u counts as 0, also where the kernel has a
@@ -126,7 +131,7 @@ class Kernel(ABC):
             Gradients with respect to the coordinates of the rows.
         """
 
-    def gram(self, rows, out=None):
+    def gram(self, rows: Rows, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return the symmetric kernel matrix of `rows`, each pair computed once.
 
         Parameters
@@ -167,7 +172,7 @@ class RadialKernel(Kernel):
     translation_invariant = True
 
     @abstractmethod
-    def value_(self, sq):
+    def value_(self, sq: torch.Tensor) -> torch.Tensor:
         """Return ``phi(r)``.
 
         Parameters
@@ -182,7 +187,7 @@ class RadialKernel(Kernel):
         """
 
     @abstractmethod
-    def slope_(self, sq):
+    def slope_(self, sq: torch.Tensor) -> torch.Tensor:
         """Return ``phi'(r) / r``; what it gives at r = 0 is not used.
 
         Parameters
@@ -196,12 +201,14 @@ class RadialKernel(Kernel):
             Of the same shape.
         """
 
-    def matrix(self, A, B, self_index=None):
+    def matrix(self, A: Rows, B: Rows, self_index: torch.Tensor | None = None) -> torch.Tensor:
         """Return the kernel of every row of A with every row of B (see `Kernel`)."""
         sq, _ = squared_distances(A, B, own_pairs(self_index, slice(0, len(B))))
         return self.value_(sq)
 
-    def gradients(self, A, B, coef, self_index=None):
+    def gradients(
+        self, A: Rows, B: Rows, coef: torch.Tensor, self_index: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return the gradients of the kernel expansion (see `Kernel`).
 
         With ``W_ij = phi'(r_ij) / r_ij`` the sum is ``u_i (W coef)_i - (W (coef v))_i``:

@@ -20,7 +20,7 @@ import torch
 from rfmlearn import _backend
 from rfmlearn.kernels._angles import Angles, Covariances, SignAngles
 from rfmlearn.kernels._base import Kernel, register, root_or_one
-from rfmlearn.kernels._rows import own_pairs
+from rfmlearn.kernels._rows import Rows, own_pairs
 from rfmlearn.kernels.activations import DUALS, Homogeneous, Sign, Smooth
 
 
@@ -63,16 +63,16 @@ class _InfiniteWidth(Kernel):
         w = act.weight_std if self.weight_std is None else self.weight_std
         return act, squares(w), squares(self.bias_std)
 
-    def spread(self, variance):
+    def spread(self, variance: torch.Tensor) -> torch.Tensor:
         """Return the rms of a coordinate, so that ``x.x / d`` is 1 on average (see `Kernel`)."""
         return root_or_one(variance.mean())
 
-    def matrix(self, A, B, self_index=None):
+    def matrix(self, A: Rows, B: Rows, self_index: torch.Tensor | None = None) -> torch.Tensor:
         """Return the kernel of every row of A with every row of B (see `Kernel`)."""
         own = own_pairs(self_index, slice(0, len(B)))
         return self._layers(A, B, own)
 
-    def diagonal(self, A):
+    def diagonal(self, A: Rows) -> torch.Tensor:
         """Return the kernel of every row with itself.
 
         Parameters
@@ -98,7 +98,9 @@ class _InfiniteWidth(Kernel):
             T = p + wl * Edot * T
         return T if self.tangent else p
 
-    def gradients(self, A, B, coef, self_index=None):
+    def gradients(
+        self, A: Rows, B: Rows, coef: torch.Tensor, self_index: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return the gradients of the kernel expansion (see `Kernel`).
 
         With ``dk = al z + 2 be x`` up to ``w^2 / d``, two products. Where two rows coincide the

@@ -8,6 +8,7 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn.kernels._base import Kernel, register
+from rfmlearn.kernels._rows import Rows
 
 
 @register
@@ -38,16 +39,18 @@ class ProductLaplace(Kernel):
     translation_invariant = True
     rotation_invariant = False
 
-    def spread(self, variance):
+    def spread(self, variance: torch.Tensor) -> torch.Tensor:
         """Return the sum over coordinates of the rms differences (see `Kernel`)."""
         total = (2 * variance).sqrt().sum()
         return torch.where(total > 0, total, torch.ones_like(total))
 
-    def matrix(self, A, B, self_index=None):
+    def matrix(self, A: Rows, B: Rows, self_index: torch.Tensor | None = None) -> torch.Tensor:
         """Return the kernel of every row of A with every row of B (see `Kernel`)."""
         return torch.cdist(A.values, B.values, p=1).neg_().exp_()
 
-    def gradients(self, A, B, coef, self_index=None):
+    def gradients(
+        self, A: Rows, B: Rows, coef: torch.Tensor, self_index: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return the gradients of the kernel expansion (see `Kernel`).
 
         One product ``(K * sign(u_k - v_k)) coef`` a feature.

@@ -4,6 +4,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+
 from rfmlearn.kernels._base import RadialKernel, register
 
 
@@ -25,11 +27,11 @@ class Laplace(RadialKernel):
 
     name: ClassVar[str] = "laplace"
 
-    def value_(self, sq):
+    def value_(self, sq: torch.Tensor) -> torch.Tensor:
         """Return ``exp(-r)`` (see `RadialKernel`)."""
         return sq.sqrt_().neg_().exp_()
 
-    def slope_(self, sq):
+    def slope_(self, sq: torch.Tensor) -> torch.Tensor:
         """Return ``-exp(-r) / r`` (see `RadialKernel`)."""
         minus_r = sq.sqrt_().neg_()
         return minus_r.exp().div_(minus_r)
@@ -53,11 +55,11 @@ class Gaussian(RadialKernel):
 
     name: ClassVar[str] = "gaussian"
 
-    def value_(self, sq):
+    def value_(self, sq: torch.Tensor) -> torch.Tensor:
         """Return ``exp(-r^2 / 2)`` (see `RadialKernel`)."""
         return sq.mul_(-0.5).exp_()
 
-    def slope_(self, sq):
+    def slope_(self, sq: torch.Tensor) -> torch.Tensor:
         """Return ``-exp(-r^2 / 2)`` (see `RadialKernel`)."""
         return self.value_(sq).neg_()
 
@@ -98,11 +100,11 @@ class PowerExponential(RadialKernel):
                 "positive definite."
             )
 
-    def value_(self, sq):
+    def value_(self, sq: torch.Tensor) -> torch.Tensor:
         """Return ``exp(-r^q)`` (see `RadialKernel`)."""
         return sq.pow_(self.exponent / 2).neg_().exp_()
 
-    def slope_(self, sq):
+    def slope_(self, sq: torch.Tensor) -> torch.Tensor:
         """Return ``-q r^(q - 2) exp(-r^q)`` (see `RadialKernel`)."""
         minus_power = sq.pow(self.exponent / 2).neg_()
         return minus_power.exp().mul_(minus_power).div_(sq).mul_(self.exponent)

@@ -35,7 +35,12 @@ class Rows:
     resolution: torch.Tensor
 
     @classmethod
-    def of(cls, X, root=None, bandwidth=1.0):
+    def of(
+        cls,
+        X: torch.Tensor,
+        root: torch.Tensor | None = None,
+        bandwidth: float | torch.Tensor = 1.0,
+    ) -> "Rows":
         """Return the rows ``X root / bandwidth``.
 
         Parameters
@@ -61,9 +66,10 @@ class Rows:
             # elementwise: equal rows stay equal to the last bit
             values = X if root is None else X * root
             resolution = torch.zeros_like(values.select(-1, 0))
-        return cls(values, None, resolution).divided_by(bandwidth)
+        values, resolution = values / bandwidth, resolution / bandwidth
+        return cls(values, values.square().sum(-1), resolution)
 
-    def divided_by(self, bandwidth):
+    def divided_by(self, bandwidth: float | torch.Tensor) -> "Rows":
         """Return the same rows in units of a bandwidth.
 
         Parameters
@@ -79,7 +85,7 @@ class Rows:
         values = self.values / bandwidth
         return Rows(values, values.square().sum(-1), self.resolution / bandwidth)
 
-    def at(self, position):
+    def at(self, position: int) -> "Rows":
         """Return the patches at one position.
 
         Parameters

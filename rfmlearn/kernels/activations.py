@@ -8,6 +8,7 @@ Elementwise in tensors p (a, 1), q (1, b), k (a, b).
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from math import factorial, pi
 
 import torch
@@ -15,12 +16,17 @@ import torch
 __all__ = ["DUALS", "Homogeneous", "Monomial", "Polynomial", "Rbf", "Sign", "Smooth"]
 
 #: The activations by name, for the kernels `NNGP` and `NTK`.
-DUALS = {}
+DUALS: dict[str, object] = {}
 
 
 def _determinant(p, q, k):
-    """Return ``p q - k^2``, never negative."""
-    return (p * q - k * k).clamp(min=0)
+    """Return ``p q - k^2``, never negative.
+
+    The derivative does not see the bound: where two rows coincide the sign of a rounding error
+    would decide whether there is one.
+    """
+    det = p * q - k * k
+    return det + (det.clamp(min=0) - det).detach()
 
 
 def _waves(p, q, k):
@@ -72,7 +78,9 @@ class Smooth(ABC):
     weight_std = 1.0
 
     @abstractmethod
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return ``E[phi(a) phi(b)]`` and ``E[phi'(a) phi'(b)]``.
 
         Parameters
@@ -86,7 +94,7 @@ class Smooth(ABC):
             Both, built of differentiable torch operations.
         """
 
-    def diagonal(self, p):
+    def diagonal(self, p: torch.Tensor) -> torch.Tensor:
         """Return ``E[phi(a)^2]``.
 
         Parameters
@@ -101,7 +109,9 @@ class Smooth(ABC):
         """
         return self.dual(p, p, p)[0]
 
-    def partials(self, p, q, k):
+    def partials(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         """Return the dual of the derivative, and how both duals change.
 
         Parameters
@@ -119,12 +129,12 @@ class Smooth(ABC):
             p, q, k = (x.detach().expand(shape).clone().requires_grad_() for x in (p, q, k))
             E, Edot = self.dual(p, q, k)
             # elementwise: the derivative of the sum holds that of each element
-            options = {"retain_graph": True, "materialize_grads": True}
-            (E_p,) = torch.autograd.grad(E.sum(), p, **options)
-            Edot_k, Edot_p = torch.autograd.grad(Edot.sum(), (k, p), **options)
+            grad = partial(torch.autograd.grad, retain_graph=True, materialize_grads=True)
+            (E_p,) = grad(E.sum(), p)
+            Edot_k, Edot_p = grad(Edot.sum(), (k, p))
         return Edot.detach(), E_p, Edot_k, Edot_p
 
-    def diagonal_slope(self, p):
+    def diagonal_slope(self, p: torch.Tensor) -> torch.Tensor:
         """Return the derivative of `diagonal`.
 
         Parameters
@@ -145,7 +155,9 @@ class Smooth(ABC):
 class Erf(Smooth):
     """The error function (Williams 1997)."""
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         # (1 + 2p)(1 + 2q) - 4 k^2 without the difference of its large terms
         S = (1 + 2 * (p + q) + 4 * _determinant(p, q, k)).sqrt()
@@ -155,7 +167,9 @@ class Erf(Smooth):
 class Sin(Smooth):
     """The sine."""
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         near, far = _waves(p, q, k)
         return near - far, near + far
@@ -164,7 +178,9 @@ class Sin(Smooth):
 class Cos(Smooth):
     """The cosine."""
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         near, far = _waves(p, q, k)
         return near + far, near - far
@@ -182,7 +198,9 @@ class Rbf(Smooth):
 
     gamma: float = 0.5
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         E = (-self.gamma * (p + q - 2 * k)).exp()
         return E, 2 * self.gamma * E
@@ -193,7 +211,9 @@ class Gelu(Smooth):
 
     weight_std = 2.0**0.5
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         P = (1 + p) * (1 + q)
         S = (1 + p + q + _determinant(p, q, k)).sqrt()
@@ -206,7 +226,9 @@ class Gelu(Smooth):
 class Gaussian(Smooth):
     """The bump ``exp(-a^2)``."""
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         S = (1 + 2 * (p + q) + 4 * _determinant(p, q, k)).sqrt()
         return 1 / S, 4 * k / S**3
@@ -217,7 +239,9 @@ class SigmoidLike(Smooth):
 
     scale = 2.4020563531719796**2
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         E, Edot = Erf().dual(p / self.scale, q / self.scale, k / self.scale)
         return (1 + E) / 4, Edot / (4 * self.scale)
@@ -226,7 +250,9 @@ class SigmoidLike(Smooth):
 class Exp(Smooth):
     """The exponential."""
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         E = ((p + q) / 2 + k).exp()
         return E, E
@@ -235,7 +261,9 @@ class Exp(Smooth):
 class Gabor(Smooth):
     """The wave packet ``exp(-a^2) sin a``."""
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         det = _determinant(p, q, k)
         D, s = 1 + 2 * (p + q) + 4 * det, p + q + 4 * det
@@ -257,7 +285,9 @@ class Polynomial(Smooth):
 
     coefs: tuple = (0.0, 1.0)
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`), by Isserlis' theorem."""
         slope = [i * c for i, c in enumerate(self.coefs)][1:]
         return _moments(self.coefs, p, q, k), _moments(slope, p, q, k)
@@ -290,7 +320,9 @@ class Monomial(Smooth):
 
     degree: int = 2
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         return Polynomial((0.0,) * self.degree + (1.0,)).dual(p, q, k)
 
@@ -309,23 +341,27 @@ class RectifiedSquare(Smooth):
         two = (3 * S * k + back * (root * root + 2 * k * k)) / (2 * pi)
         return two, (S + back * k) / (2 * pi), back / (2 * pi)
 
-    def dual(self, p, q, k):
+    def dual(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the duals (see `Smooth`)."""
         two, one, _ = self._moments(p, q, k)
         return two, 4 * one
 
-    def diagonal(self, p):
+    def diagonal(self, p: torch.Tensor) -> torch.Tensor:
         """Return ``E[phi(a)^2]`` (see `Smooth`)."""
         return 1.5 * p * p
 
-    def partials(self, p, q, k):
+    def partials(
+        self, p: torch.Tensor, q: torch.Tensor, k: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         """Return the derivatives (see `Smooth`); those by p from homogeneity in one argument."""
         two, one, zero = self._moments(p, q, k)
         twice = 2 * torch.where(p > 0, p, torch.ones_like(p))
         Edot, Edot_k = 4 * one, 4 * zero
         return Edot, (2 * two - k * Edot) / twice, Edot_k, (Edot - k * Edot_k) / twice
 
-    def diagonal_slope(self, p):
+    def diagonal_slope(self, p: torch.Tensor) -> torch.Tensor:
         """Return the derivative of `diagonal` (see `Smooth`)."""
         return 3 * p
 

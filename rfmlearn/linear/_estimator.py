@@ -12,6 +12,7 @@ from rfmlearn._base._model import BaseModel
 from rfmlearn._base._sklearn import Interval, fit_context
 from rfmlearn._base._targets import centre
 from rfmlearn._base._tasks import RegressorTask
+from rfmlearn._typing import ArrayLike, Self
 from rfmlearn.linear._functions import Measured, recursion
 
 
@@ -102,15 +103,15 @@ class LinearRFMRegressor(RegressorTask, BaseModel):
 
     def __init__(
         self,
-        alpha=1.0,
+        alpha: float = 1.0,
         *,
-        diag=True,
-        agop_power=1.0,
-        max_iter=200,
-        decay=0.9,
-        tol=1e-4,
-        fit_intercept=True,
-    ):
+        diag: bool = True,
+        agop_power: float = 1.0,
+        max_iter: int = 200,
+        decay: float = 0.9,
+        tol: float = 1e-4,
+        fit_intercept: bool = True,
+    ) -> None:
         self.alpha = alpha
         self.diag = diag
         self.agop_power = agop_power
@@ -120,7 +121,7 @@ class LinearRFMRegressor(RegressorTask, BaseModel):
         self.fit_intercept = fit_intercept
 
     @fit_context()
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -179,7 +180,7 @@ class LinearRFMRegressor(RegressorTask, BaseModel):
         X = self._check(X)
         return X @ self.coef_.T.astype(X.dtype) + np.asarray(self.intercept_, dtype=X.dtype)
 
-    def input_gradients(self, X):
+    def input_gradients(self, X: ArrayLike) -> np.ndarray:
         """Gradients of the outputs with respect to the input: the coefficients.
 
         Parameters

@@ -13,6 +13,7 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn._metric import Metric
+from rfmlearn._typing import ArrayLike
 from rfmlearn.features import psd_eigh
 
 __all__ = ["LinearRFMResult", "complete_matrix", "linear_rfm"]
@@ -149,7 +150,17 @@ def run(problem, example, *, diag, alpha, agop_power, max_iter, decay, tol):
 
 
 @_backend.isolated
-def linear_rfm(A, y, *, diag=None, alpha=0.0, agop_power=1.0, max_iter=300, decay=0.9, tol=1e-9):
+def linear_rfm(
+    A: ArrayLike | torch.Tensor,
+    y: ArrayLike | torch.Tensor,
+    *,
+    diag: bool | None = None,
+    alpha: float = 0.0,
+    agop_power: float = 1.0,
+    max_iter: int = 300,
+    decay: float = 0.9,
+    tol: float = 1e-9,
+) -> LinearRFMResult:
     r"""Find sparse or low-rank coefficients from few linear measurements.
 
     The linear Recursive Feature Machine of [1]_. Among all W with ``<A_i, W> = y_i`` the one
@@ -226,7 +237,15 @@ def linear_rfm(A, y, *, diag=None, alpha=0.0, agop_power=1.0, max_iter=300, deca
 
 
 @_backend.isolated
-def complete_matrix(Y, *, alpha=0.0, agop_power=1.0, max_iter=300, decay=0.9, tol=1e-8):
+def complete_matrix(
+    Y: ArrayLike | torch.Tensor,
+    *,
+    alpha: float = 0.0,
+    agop_power: float = 1.0,
+    max_iter: int = 300,
+    decay: float = 0.9,
+    tol: float = 1e-8,
+) -> LinearRFMResult:
     """Fill in the missing entries of a matrix of low rank.
 
     `linear_rfm` where entries are what is measured, with a full metric of the columns.

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from rfmlearn import _backend
+from rfmlearn._typing import Any, ArrayLike, RandomState, Sequence
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,15 @@ class WidthScan:
 
 
 def coordinate_check(
-    estimator, X, y, widths=(64, 128, 256, 512), *, n_seeds=3, n_jobs=None, random_state=None
-):
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    widths: Sequence[int] = (64, 128, 256, 512),
+    *,
+    n_seeds: int = 3,
+    n_jobs: int | None = None,
+    random_state: RandomState = None,
+) -> WidthScan:
     """How far training moves the pre-activations of networks of several widths.
 
     Parameters
@@ -96,8 +104,15 @@ def coordinate_check(
 
 
 def feature_movement(
-    estimator, X, y, widths=(64, 128, 256, 512), *, n_seeds=3, n_jobs=None, random_state=None
-):
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    widths: Sequence[int] = (64, 128, 256, 512),
+    *,
+    n_seeds: int = 3,
+    n_jobs: int | None = None,
+    random_state: RandomState = None,
+) -> WidthScan:
     """How far training changes the feature kernel of networks of several widths.
 
     Parameters

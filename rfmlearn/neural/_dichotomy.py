@@ -4,6 +4,8 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+from rfmlearn._typing import Sequence
+
 
 @dataclass(frozen=True)
 class WidthLimit:
@@ -29,7 +31,9 @@ class WidthLimit:
         return self.name != "unstable"
 
 
-def classify_parametrization(a, b, c):
+def classify_parametrization(
+    a: Sequence[float | Fraction], b: Sequence[float | Fraction], c: float | Fraction
+) -> WidthLimit:
     """Tell from its exponents what a wide network does under gradient descent.
 
     Weights ``W^l = n^-a_l w^l`` with ``w^l ~ N(0, n^-2b_l)`` and learning rate ``eta n^-c``, for L

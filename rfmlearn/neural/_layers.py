@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from rfmlearn import _backend
+from rfmlearn._typing import Any, ArrayLike, Callable
 from rfmlearn.features import alignment, matrix_power, row_weights
 from rfmlearn.neural._capture import capture, inputs_of, weight_matrix
 from rfmlearn.neural._read import read_network
@@ -75,19 +76,19 @@ class LayerFeatures:
 
 @_backend.isolated
 def layer_features(
-    model,
-    X,
+    model: Any,
+    X: ArrayLike | torch.Tensor,
     *,
-    sample_weight=None,
-    output=None,
-    agop_power=0.5,
-    center_gradients=False,
-    subtract_init=False,
-    init=None,
-    agop_outputs="auto",
-    batch_size=None,
-    random_state=0,
-):
+    sample_weight: ArrayLike | None = None,
+    output: Callable | None = None,
+    agop_power: float = 0.5,
+    center_gradients: bool = False,
+    subtract_init: bool = False,
+    init: nn.Module | dict | None = None,
+    agop_outputs: str | int = "auto",
+    batch_size: int | None = None,
+    random_state: int = 0,
+) -> list[LayerFeatures]:
     """Feature matrices of every layer of a trained network.
 
     Parameters

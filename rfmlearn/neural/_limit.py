@@ -11,6 +11,7 @@ import torch
 from sklearn.utils import check_random_state
 from torch import nn
 
+from rfmlearn._typing import Any, RandomState
 from rfmlearn.neural._abc import Exponents, Scaling, make_network
 
 
@@ -98,19 +99,19 @@ class InfiniteLinearNetwork(nn.Sequential):
 
     def __init__(
         self,
-        n_features,
-        n_outputs,
+        n_features: int,
+        n_outputs: int,
         *,
-        input_scale=1.0,
-        output_scale=1.0,
-        dtype=torch.float64,
-        device="cpu",
-    ):
+        input_scale: float = 1.0,
+        output_scale: float = 1.0,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str = "cpu",
+    ) -> None:
         sizes = [n_features, n_features + n_outputs, n_outputs]
         super().__init__(*make_network(sizes, "identity", dtype, torch.device(device)))
         set_limit(self, input_scale, output_scale)
 
-    def finite(self, width, random_state=None):
+    def finite(self, width: int, random_state: RandomState = None) -> nn.Sequential:
         """Return a random network of finite width of which this is the limit.
 
         With entries of Omega, (width, d + k), normal with variance ``1 / width``, its weights are
@@ -129,14 +130,16 @@ class InfiniteLinearNetwork(nn.Sequential):
         nn.Sequential
             On the same device, in the same dtype.
         """
-        U, V = self[0].weight, self[-1].weight
+        inner: Any = self[0]
+        outer: Any = self[-1]
+        U, V = inner.weight, outer.weight
         rng = check_random_state(random_state)
         omega = torch.from_numpy(rng.standard_normal((width, len(U))) / width**0.5).to(U)
         sizes = [U.shape[1], width, len(V)]
-        network = make_network(sizes, "identity", U.dtype, U.device)
+        network: Any = make_network(sizes, "identity", U.dtype, U.device)
         with torch.no_grad():
             network[0].weight.copy_(omega @ U)
-            network[0].bias.copy_(omega @ self[0].bias)
+            network[0].bias.copy_(omega @ inner.bias)
             network[-1].weight.copy_(V @ omega.mT)
-            network[-1].bias.copy_(self[-1].bias)
+            network[-1].bias.copy_(outer.bias)
         return network

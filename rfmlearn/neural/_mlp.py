@@ -7,6 +7,7 @@ from scipy.special import expit, softmax
 from rfmlearn._base._sklearn import StrOptions
 from rfmlearn._base._targets import centre
 from rfmlearn._base._tasks import ClassifierTask, RegressorTask
+from rfmlearn._typing import ArrayLike, RandomState, Sequence
 from rfmlearn.neural._mlp_base import BaseABCMLP
 from rfmlearn.neural._train import LOSSES
 
@@ -262,31 +263,31 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
 
     def __init__(
         self,
-        hidden_layer_sizes=(256, 256),
+        hidden_layer_sizes: float | Sequence[int] = (256, 256),
         *,
-        activation="relu",
-        parametrization="mup",
-        base_width=64,
-        init_scale=1.0,
-        first_layer_scale=1.0,
-        zero_init_output=False,
-        fit_intercept=True,
-        loss="cross_entropy",
-        optimizer="adam",
-        learning_rate=None,
-        momentum=0.0,
-        weight_decay=0.0,
-        batch_size="auto",
-        max_epochs=200,
-        tol=1e-4,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        class_weight=None,
-        warm_start=False,
-        device="cpu",
-        random_state=None,
-    ):
+        activation: str = "relu",
+        parametrization: str = "mup",
+        base_width: int = 64,
+        init_scale: float = 1.0,
+        first_layer_scale: float = 1.0,
+        zero_init_output: bool = False,
+        fit_intercept: bool = True,
+        loss: str = "cross_entropy",
+        optimizer: str = "adam",
+        learning_rate: float | None = None,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        batch_size: int | str = "auto",
+        max_epochs: int = 200,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        class_weight: dict | str | None = None,
+        warm_start: bool = False,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
         super().__init__(
             hidden_layer_sizes,
             activation=activation,
@@ -319,7 +320,7 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
     def _unit(self, Y, weight):
         return np.zeros(Y.shape[1]), 1.0
 
-    def decision_function(self, X):
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return the outputs of the network.
 
         Parameters
@@ -335,7 +336,7 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
         """
         return self._scores(X)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return probabilities.
 
         Parameters
@@ -350,9 +351,9 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
             ``loss="cross_entropy"`` the softmax of the outputs, with "squared" the nearest
             point of the simplex, smoothed as `RFMClassifier` does.
         """
+        scores = self._scores(X)
         if self._loss_fitted == "squared":
             return super().predict_proba(X)
-        scores = self._scores(X)
         if scores.ndim == 2:
             return softmax(scores, axis=1)
         return np.column_stack([expit(-scores), expit(scores)])

@@ -9,12 +9,14 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
+from torch import nn
 
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._progress import STEP_CONSTRAINTS, Listeners, Progress
 from rfmlearn._base._sklearn import Interval, Options, StrOptions, fit_context
 from rfmlearn._base._warn import warn
+from rfmlearn._typing import ArrayLike, RandomState, Self, Sequence
 from rfmlearn.neural._abc import ABC_TABLE, Scaling, make_network, set_weights, weights_of
 from rfmlearn.neural._limit import LimitScaling
 from rfmlearn.neural._modules import MODULES
@@ -63,29 +65,29 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
 
     def __init__(
         self,
-        hidden_layer_sizes=(256, 256),
+        hidden_layer_sizes: float | Sequence[int] = (256, 256),
         *,
-        activation="relu",
-        parametrization="mup",
-        base_width=64,
-        init_scale=1.0,
-        first_layer_scale=1.0,
-        zero_init_output=False,
-        fit_intercept=True,
-        optimizer="adam",
-        learning_rate=None,
-        momentum=0.0,
-        weight_decay=0.0,
-        batch_size="auto",
-        max_epochs=200,
-        tol=1e-4,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        warm_start=False,
-        device="cpu",
-        random_state=None,
-    ):
+        activation: str = "relu",
+        parametrization: str = "mup",
+        base_width: int = 64,
+        init_scale: float = 1.0,
+        first_layer_scale: float = 1.0,
+        zero_init_output: bool = False,
+        fit_intercept: bool = True,
+        optimizer: str = "adam",
+        learning_rate: float | None = None,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        batch_size: int | str = "auto",
+        max_epochs: int = 200,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        warm_start: bool = False,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.parametrization = parametrization
@@ -109,7 +111,16 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
         self.random_state = random_state
 
     @fit_context()
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> Self:
         """Train the network.
 
         Parameters
@@ -184,7 +195,8 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
             fitted = {"coefs_": coefs, "intercepts_": intercepts, **training.attributes()}
             return {**fitted, **own}
 
-        self._follow(losses, training, Listeners(self, "epoch", self.max_epochs, rows), describe)
+        listeners = Listeners(self, "epoch", self.max_epochs, X, rows.y, rows.weight)
+        self._follow(losses, training, listeners, describe)
         return self._store(describe())
 
     def _follow(self, losses, training, listeners, describe):
@@ -266,7 +278,7 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
         set_weights(network, [*coefs, W / scale], [*intercepts, (b - intercept) / scale])
 
     @_backend.isolated
-    def to_torch(self):
+    def to_torch(self) -> nn.Sequential:
         """Return the fitted network as a torch module.
 
         Returns
@@ -278,7 +290,7 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
         check_is_fitted(self, "coefs_")
         return sequential(self.coefs_, self.intercepts_, self._activation)
 
-    def initial(self):
+    def initial(self) -> Self:
         """Return the network before training, as a fitted estimator.
 
         Returns
@@ -308,7 +320,7 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
         return scores[:, 0] if self._flat else scores
 
     @_backend.isolated
-    def input_gradients(self, X):
+    def input_gradients(self, X: ArrayLike) -> np.ndarray:
         """Gradients of the outputs with respect to the input.
 
         Parameters

@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from rfmlearn._typing import Any, ArrayLike
 from rfmlearn.neural._layers import layer_features
 
 
@@ -41,13 +42,14 @@ class AlignmentMonitor:
     [10, 20, 30]
     """
 
-    def __init__(self, X, every=1, **options):
+    def __init__(self, X: ArrayLike, every: int = 1, **options: Any) -> None:
         self.X = X
         self.every = every
         self.options = options
-        self.epochs, self.alignments = [], []
+        self.epochs: list[int] = []
+        self.alignments: list[np.ndarray] = []
 
-    def setup(self, estimator, context):
+    def setup(self, estimator: Any, context: Any) -> None:
         """Forget an earlier fit.
 
         Parameters
@@ -59,7 +61,7 @@ class AlignmentMonitor:
         """
         self.epochs, self.alignments = [], []
 
-    def teardown(self, estimator, context):
+    def teardown(self, estimator: Any, context: Any) -> None:
         """Do nothing: what was noted stays.
 
         Parameters
@@ -70,7 +72,7 @@ class AlignmentMonitor:
             Of the fit, or of one epoch.
         """
 
-    def on_fit_task_begin(self, estimator, context):
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Do nothing.
 
         Parameters
@@ -81,7 +83,9 @@ class AlignmentMonitor:
             Of the fit, or of one epoch.
         """
 
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+    def on_fit_task_end(
+        self, estimator: Any, context: Any, *, fitted_estimator: Any = None
+    ) -> bool:
         """Measure, if it is the turn of this epoch.
 
         Parameters

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context
+from rfmlearn._typing import Any, ArrayLike, RandomState, Self
 from rfmlearn.features import matrix_power, top_directions
 from rfmlearn.neural._layers import layer_features, layer_inputs
 from rfmlearn.neural._mlp import ABCMLPClassifier, ABCMLPRegressor
@@ -144,17 +145,17 @@ class NFMTransformer(
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Any = None,
         *,
-        layer=0,
-        matrix="nfm",
-        agop_power=0.5,
-        n_components=None,
-        subtract_init=False,
-        center_gradients=False,
-        device="cpu",
-        random_state=None,
-    ):
+        layer: int = 0,
+        matrix: str = "nfm",
+        agop_power: float = 0.5,
+        n_components: int | None = None,
+        subtract_init: bool = False,
+        center_gradients: bool = False,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
         self.estimator = estimator
         self.layer = layer
         self.matrix = matrix
@@ -166,7 +167,9 @@ class NFMTransformer(
         self.random_state = random_state
 
     @fit_context(skip_nested=False)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train the network, or read it, and take its feature matrices.
 
         Parameters
@@ -277,7 +280,7 @@ class NFMTransformer(
         return estimator.fit(X, y, sample_weight=weight)
 
     @_backend.isolated
-    def transform(self, X):
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Map rows to the learned features.
 
         Parameters
@@ -301,7 +304,7 @@ class NFMTransformer(
         return Z.reshape(len(Z), -1)
 
     @available_if(_maps_back)
-    def inverse_transform(self, Z):
+    def inverse_transform(self, Z: ArrayLike) -> np.ndarray:
         """Map features back to rows.
 
         Parameters

@@ -8,6 +8,8 @@ from sklearn.utils.validation import check_is_fitted
 from rfmlearn import _backend
 from rfmlearn._base._sklearn import StrOptions
 from rfmlearn._base._tasks import ClassifierTask, RegressorTask
+from rfmlearn._typing import Any, ArrayLike, RandomState, Sequence
+from rfmlearn.kernels.activations import Homogeneous, Sign, Smooth
 from rfmlearn.regimes import _closed_form
 from rfmlearn.regimes._machine import BaseKernelRegime
 
@@ -118,18 +120,18 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
 
     def __init__(
         self,
-        regime="ntk",
+        regime: str = "ntk",
         *,
-        depth=2,
-        activation="relu",
-        weight_std=None,
-        bias_std=0.1,
-        alpha=0.1,
-        training_time=None,
-        normalize_y=False,
-        device="cpu",
-        random_state=None,
-    ):
+        depth: int = 2,
+        activation: str | Homogeneous | Sign | Smooth = "relu",
+        weight_std: float | Sequence[float] | None = None,
+        bias_std: float | Sequence[float] = 0.1,
+        alpha: float | Sequence[float] = 0.1,
+        training_time: float | None = None,
+        normalize_y: bool = False,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
         self.regime = regime
         self.depth = depth
         self.activation = activation
@@ -145,7 +147,7 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
         return self.normalize_y
 
     @_backend.isolated
-    def predict(self, X, return_std=False, return_cov=False):
+    def predict(self, X: ArrayLike, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict the mean of the ensemble, and its spread.
 
         Parameters
@@ -184,7 +186,9 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
         spread = spread[:, :, None] * unit**2
         return mean, spread[:, :, 0] if self._flat else spread
 
-    def sample_y(self, X, n_samples=1, random_state=None):
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = None
+    ) -> np.ndarray:
         """Draw functions: predictions of that many networks of the ensemble.
 
         Parameters
@@ -210,7 +214,7 @@ class KernelRegimeRegressor(RegressorTask, BaseKernelRegime):
             axis=1,
         )
 
-    def log_marginal_likelihood(self):
+    def log_marginal_likelihood(self) -> float:
         """Return the log marginal likelihood of the training targets, summed over outputs.
 
         Returns
@@ -316,17 +320,17 @@ class KernelRegimeClassifier(ClassifierTask, BaseKernelRegime):
 
     def __init__(
         self,
-        regime="ntk",
+        regime: str = "ntk",
         *,
-        depth=2,
-        activation="relu",
-        weight_std=None,
-        bias_std=0.1,
-        alpha=1.0,
-        training_time=None,
-        class_weight=None,
-        device="cpu",
-    ):
+        depth: int = 2,
+        activation: str | Homogeneous | Sign | Smooth = "relu",
+        weight_std: float | Sequence[float] | None = None,
+        bias_std: float | Sequence[float] = 0.1,
+        alpha: float | Sequence[float] = 1.0,
+        training_time: float | None = None,
+        class_weight: dict | str | None = None,
+        device: str = "cpu",
+    ) -> None:
         self.regime = regime
         self.depth = depth
         self.activation = activation

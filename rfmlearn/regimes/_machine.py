@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context
+from rfmlearn._typing import ArrayLike, Self
 from rfmlearn.kernels import NNGP, NTK
 from rfmlearn.kernels.activations import DUALS, Homogeneous, Sign, Smooth
 from rfmlearn.regimes import _closed_form
@@ -44,7 +45,7 @@ class BaseKernelRegime(BaseModel):
         return kind(int(self.depth), self.activation, plain(self.weight_std), plain(self.bias_std))
 
     @fit_context()
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -119,7 +120,7 @@ class BaseKernelRegime(BaseModel):
         return F[:, 0] if self._flat else F
 
     @_backend.isolated
-    def input_gradients(self, X):
+    def input_gradients(self, X: ArrayLike) -> np.ndarray:
         """Gradients of the mean with respect to the input.
 
         Parameters

@@ -6,10 +6,13 @@ from joblib import delayed
 
 from rfmlearn._base._calibration import fit_temperature, probabilities
 from rfmlearn._base._tasks import ClassifierTask, RegressorTask
+from rfmlearn._typing import Any, ArrayLike, Callable, RandomState, Sequence
+from rfmlearn.kernels import Kernel
 from rfmlearn.rfm._estimators import RFMClassifier, RFMRegressor
 from rfmlearn.rfm._path import Path
 from rfmlearn.rfm._scoring import last_scores
 from rfmlearn.rfm._selection import BaseRFMCV
+from rfmlearn.solvers import Solver
 
 
 class RFMRegressorCV(RegressorTask, BaseRFMCV):
@@ -89,8 +92,9 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
     Attributes
     ----------
     best_params_ : dict
-        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``; among equals the
-        one with fewer updates and the larger ridge.
+        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``. Of candidates whose
+        mean scores are within 1e-4 of the best, relative to it, the one with the fewest updates,
+        then the largest ridge.
     best_iter_ : int
         Its iterate.
     best_score_ : float
@@ -209,8 +213,9 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
     Attributes
     ----------
     best_params_ : dict
-        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``; among equals the
-        one with fewer updates and the larger ridge.
+        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``. Of candidates whose
+        mean scores are within 1e-4 of the best, relative to it, the one with the fewest updates,
+        then the largest ridge.
     best_iter_ : int
         Its iterate.
     best_score_ : float
@@ -263,30 +268,30 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
 
     def __init__(
         self,
-        kernels=("laplace", "product_laplace"),
+        kernels: str | Kernel | Sequence[str | Kernel] = ("laplace", "product_laplace"),
         *,
-        bandwidths=(0.5, 1.0, 2.0),
-        alphas=(1e-3, 1e-2, 1e-1, 1.0, 10.0),
-        diag="auto",
-        bandwidth_mode="adaptive",
-        max_iter=5,
-        agop_alpha=1e-2,
-        agop_power=1.0,
-        matrix_scaling="spectral",
-        center_gradients=False,
-        n_agop_samples=None,
-        agop_outputs="auto",
-        n_centers=None,
-        solver="auto",
-        memory_budget=None,
-        class_weight=None,
-        cv=None,
-        scoring=None,
-        refit=True,
-        n_jobs=None,
-        device="cpu",
-        random_state=None,
-    ):
+        bandwidths: float | Sequence[float] = (0.5, 1.0, 2.0),
+        alphas: float | Sequence[float] = (1e-3, 1e-2, 1e-1, 1.0, 10.0),
+        diag: str | bool | Sequence[bool] = "auto",
+        bandwidth_mode: str = "adaptive",
+        max_iter: int = 5,
+        agop_alpha: float = 1e-2,
+        agop_power: float = 1.0,
+        matrix_scaling: str | None = "spectral",
+        center_gradients: bool = False,
+        n_agop_samples: int | None = None,
+        agop_outputs: str | int = "auto",
+        n_centers: int | None = None,
+        solver: str | Solver = "auto",
+        memory_budget: int | None = None,
+        class_weight: dict | str | None = None,
+        cv: Any = None,
+        scoring: str | Callable | None = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
         super().__init__(
             kernels,
             bandwidths=bandwidths,
@@ -323,7 +328,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         temperature = fit_temperature(F[:, 0] if F.shape[1] == 1 else F, codes, weight)
         return {"temperature_": temperature}
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return calibrated probabilities: softmax of the scores over `temperature_`.
 
         Parameters

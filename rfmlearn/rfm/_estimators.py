@@ -3,7 +3,10 @@
 
 from rfmlearn._base._sklearn import StrOptions
 from rfmlearn._base._tasks import ClassifierTask, RegressorTask
+from rfmlearn._typing import RandomState
+from rfmlearn.kernels import Kernel
 from rfmlearn.rfm._machine import BaseKernelMachine
+from rfmlearn.solvers import Solver
 
 
 class BaseRFM(BaseKernelMachine):
@@ -11,30 +14,30 @@ class BaseRFM(BaseKernelMachine):
 
     def __init__(
         self,
-        kernel="laplace",
+        kernel: str | Kernel = "laplace",
         *,
-        bandwidth=1.0,
-        bandwidth_mode="adaptive",
-        alpha=1e-3,
-        agop_alpha=None,
-        max_iter=5,
-        diag=False,
-        agop_power=1.0,
-        matrix_scaling="spectral",
-        center_gradients=False,
-        n_agop_samples=None,
-        agop_outputs="auto",
-        n_centers=None,
-        solver="auto",
-        memory_budget=None,
-        tol=1e-4,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=2,
-        warm_start=False,
-        device="cpu",
-        random_state=None,
-    ):
+        bandwidth: float = 1.0,
+        bandwidth_mode: str = "adaptive",
+        alpha: float = 1e-3,
+        agop_alpha: float | None = None,
+        max_iter: int = 5,
+        diag: bool = False,
+        agop_power: float = 1.0,
+        matrix_scaling: str | None = "spectral",
+        center_gradients: bool = False,
+        n_agop_samples: int | None = None,
+        agop_outputs: str | int = "auto",
+        n_centers: int | None = None,
+        solver: str | Solver = "auto",
+        memory_budget: int | None = None,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 2,
+        warm_start: bool = False,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.bandwidth_mode = bandwidth_mode
@@ -364,31 +367,31 @@ class RFMClassifier(ClassifierTask, BaseRFM):
 
     def __init__(
         self,
-        kernel="laplace",
+        kernel: str | Kernel = "laplace",
         *,
-        bandwidth=1.0,
-        bandwidth_mode="adaptive",
-        alpha=1e-3,
-        agop_alpha=None,
-        max_iter=5,
-        diag=False,
-        agop_power=1.0,
-        matrix_scaling="spectral",
-        center_gradients=False,
-        n_agop_samples=None,
-        agop_outputs="auto",
-        n_centers=None,
-        solver="auto",
-        memory_budget=None,
-        tol=1e-4,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=2,
-        class_weight=None,
-        warm_start=False,
-        device="cpu",
-        random_state=None,
-    ):
+        bandwidth: float = 1.0,
+        bandwidth_mode: str = "adaptive",
+        alpha: float = 1e-3,
+        agop_alpha: float | None = None,
+        max_iter: int = 5,
+        diag: bool = False,
+        agop_power: float = 1.0,
+        matrix_scaling: str | None = "spectral",
+        center_gradients: bool = False,
+        n_agop_samples: int | None = None,
+        agop_outputs: str | int = "auto",
+        n_centers: int | None = None,
+        solver: str | Solver = "auto",
+        memory_budget: int | None = None,
+        tol: float = 1e-4,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 2,
+        class_weight: dict | str | None = None,
+        warm_start: bool = False,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
         super().__init__(
             kernel,
             bandwidth=bandwidth,

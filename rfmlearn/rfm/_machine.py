@@ -16,6 +16,7 @@ from rfmlearn._base._progress import STEP_CONSTRAINTS, Listeners, listens
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context, makes_frames
 from rfmlearn._base._warn import warn
 from rfmlearn._metric import Metric
+from rfmlearn._typing import ArrayLike, Self
 from rfmlearn.features import top_directions
 from rfmlearn.kernels import KERNELS, Kernel, resolve_kernel
 from rfmlearn.kernels._expansion import Predictor
@@ -58,7 +59,16 @@ class BaseKernelMachine(
     }
 
     @fit_context()
-    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -127,9 +137,9 @@ class BaseKernelMachine(
                 self.tol,
                 self.n_iter_no_change,
             )
-            self._follow(
-                states, history, Listeners(self, "iterate", self.max_iter + 1, rows), describe
-            )
+            steps = self.max_iter + 1
+            listeners = Listeners(self, "iterate", steps, rows.X, rows.y, rows.weight)
+            self._follow(states, history, listeners, describe)
         return self._store(describe(history.best, history.rows))
 
     def _follow(self, states, history, listeners, describe):
@@ -211,7 +221,7 @@ class BaseKernelMachine(
         return scores[:, 0] if self.dual_coef_.ndim == 1 else scores
 
     @_backend.isolated
-    def input_gradients(self, X):
+    def input_gradients(self, X: ArrayLike) -> np.ndarray:
         """Gradients of the outputs with respect to the input.
 
         Parameters
@@ -231,7 +241,7 @@ class BaseKernelMachine(
         return _backend.to_numpy(self._predictor().gradients(X))
 
     @_backend.isolated
-    def transform(self, X, n_components=None):
+    def transform(self, X: ArrayLike, n_components: int | None = None) -> np.ndarray:
         """Map rows to coordinates whose Euclidean distance is that of the learned metric.
 
         Parameters

@@ -7,14 +7,16 @@ With row weights w and ``s = sqrt(w)`` the dual coefficients are
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
 
 import torch
 from numpy.linalg import LinAlgError
 
-SOLVERS = {}
+SOLVERS: dict[str, type["Solver"]] = {}
+S = TypeVar("S", bound="Solver")
 
 
-def register(solver_class):
+def register(solver_class: type[S]) -> type[S]:
     """Make a solver class available under its ``name``.
 
     Parameters
@@ -63,7 +65,7 @@ class KernelSystem:
     shared: dict = field(default_factory=dict, repr=False)
     workspace: dict = field(default_factory=dict, repr=False)
 
-    def scale(self, V):
+    def scale(self, V: torch.Tensor) -> torch.Tensor:
         """Return ``s * V``.
 
         Parameters
@@ -116,9 +118,10 @@ class Solver(ABC):
     not be a tensor.
     """
 
-    takes_lazy = False
+    name: ClassVar[str]
+    takes_lazy: ClassVar[bool] = False
 
-    def tol_for(self, dtype):
+    def tol_for(self, dtype: torch.dtype) -> float:
         """Return the relative residual that the solver reaches unless told otherwise.
 
         Parameters
@@ -134,7 +137,9 @@ class Solver(ABC):
         return 4 * torch.finfo(dtype).eps ** 0.5
 
     @abstractmethod
-    def solve(self, system, targets, tol=None):
+    def solve(
+        self, system: KernelSystem, targets: torch.Tensor, tol: float | None = None
+    ) -> Solution:
         """Return the `Solution` for all columns of `targets` at once.
 
         Parameters
@@ -158,7 +163,7 @@ class Solver(ABC):
             If no acceptable jitter makes the system solvable.
         """
 
-    def copied(self, n, itemsize):
+    def copied(self, n: int, itemsize: int) -> int:
         """Return the memory of what the solver copies of a matrix that is stored.
 
         Parameters
@@ -176,7 +181,7 @@ class Solver(ABC):
         return 0
 
     @abstractmethod
-    def memory(self, n, itemsize):
+    def memory(self, n: int, itemsize: int) -> int:
         """Return the memory that solving takes beyond the matrix and its copy.
 
         Parameters

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which solver, when the user leaves it to us."""
 
-from rfmlearn.solvers._base import SOLVERS
+from rfmlearn.solvers._base import SOLVERS, Solver
 
 
-def resolve_solver(solver, n=0, n_outputs=1, itemsize=8, budget=None):
+def resolve_solver(
+    solver: str | Solver,
+    n: int = 0,
+    n_outputs: int = 1,
+    itemsize: int = 8,
+    budget: int | None = None,
+) -> Solver:
     """Return the solver that a name or an object stands for.
 
     "auto" takes the one with fewer multiplications, counted as below, and Cholesky where the

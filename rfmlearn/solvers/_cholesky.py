@@ -10,7 +10,13 @@ from typing import ClassVar
 import torch
 
 from rfmlearn import _backend
-from rfmlearn.solvers._base import NotPositiveDefiniteError, Solution, Solver, register
+from rfmlearn.solvers._base import (
+    KernelSystem,
+    NotPositiveDefiniteError,
+    Solution,
+    Solver,
+    register,
+)
 
 
 @register
@@ -40,11 +46,13 @@ class CholeskySolver(Solver):
 
     name: ClassVar[str] = "cholesky"
 
-    def memory(self, n, itemsize):
+    def memory(self, n: int, itemsize: int) -> int:
         """Return the bytes of the factor (see `Solver`)."""
         return n * n * itemsize
 
-    def solve(self, system, targets, tol=None):
+    def solve(
+        self, system: KernelSystem, targets: torch.Tensor, tol: float | None = None
+    ) -> Solution:
         """Return the solution for all columns of `targets` (see `Solver`)."""
         K = system.matrix
         eps = torch.finfo(K.dtype).eps

@@ -15,6 +15,7 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn.solvers._base import (
+    KernelSystem,
     NotPositiveDefiniteError,
     Solution,
     Solver,
@@ -92,22 +93,24 @@ class PCGSolver(Solver):
         """Return the number of landmarks for n equations."""
         return min(n, int(density * n**0.5))
 
-    def memory(self, n, itemsize):
+    def memory(self, n: int, itemsize: int) -> int:
         """Return the bytes of B and of what is made of it, at most (see `Solver`)."""
         m = self._rank(n, _MAX_DENSITY)
         return (2 * n * m + 3 * m * m) * itemsize
 
-    def copied(self, n, itemsize):
+    def copied(self, n: int, itemsize: int) -> int:
         """Return the bytes of the float32 copy (see `Solver`)."""
         return 4 * n * n if itemsize > 4 and n >= _CORRECTED_FROM else 0
 
-    def tol_for(self, dtype):
+    def tol_for(self, dtype: torch.dtype) -> float:
         """Return `tol`, or else 1e-10 in float64 and 5e-4 in float32 (see `Solver`)."""
         if self.tol is not None:
             return self.tol
         return 1e-10 if dtype == torch.float64 else 5e-4
 
-    def solve(self, system, targets, tol=None):
+    def solve(
+        self, system: KernelSystem, targets: torch.Tensor, tol: float | None = None
+    ) -> Solution:
         """Return the solution for all columns of `targets` (see `Solver`)."""
         K = system.matrix
         tol = self.tol_for(K.dtype) if tol is None else tol

@@ -13,6 +13,7 @@ from sklearn.base import (
     is_classifier,
     is_regressor,
 )
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
@@ -21,8 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
-from rfmlearn._base._progress import STOPPING_CONSTRAINTS, Progress
+from rfmlearn._base._progress import STOPPING_CONSTRAINTS, Listeners, Progress
 from rfmlearn._base._sklearn import HasMethods, Interval, StrOptions, fit_context
+from rfmlearn._typing import Any, ArrayLike, Callable, RandomState, Self
 from rfmlearn.wrapping._recursion import WrappedRecursion, apply_map, parted
 
 FIELDS = [("iteration", np.int64), ("train_score", np.float64), ("validation_score", np.float64)]
@@ -34,7 +36,11 @@ def _has(method):
 
 
 class RecursiveFeatureLearner(
-    ClassNamePrefixFeaturesOutMixin, MetaEstimatorMixin, TransformerMixin, BaseModel
+    ClassNamePrefixFeaturesOutMixin,
+    MetaEstimatorMixin,
+    TransformerMixin,
+    CallbackSupportMixin,
+    BaseModel,
 ):
     """Feature learning around any regressor or classifier.
 
@@ -152,20 +158,20 @@ class RecursiveFeatureLearner(
 
     def __init__(
         self,
-        estimator,
+        estimator: Any,
         *,
-        max_iter=3,
-        gradient="auto",
-        agop_power=1.0,
-        diag=False,
-        center_gradients=False,
-        n_agop_samples=None,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=2,
-        tol=1e-4,
-        random_state=None,
-    ):
+        max_iter: int = 3,
+        gradient: str | Callable = "auto",
+        agop_power: float = 1.0,
+        diag: bool = False,
+        center_gradients: bool = False,
+        n_agop_samples: int | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 2,
+        tol: float = 1e-4,
+        random_state: RandomState = None,
+    ) -> None:
         self.estimator = estimator
         self.max_iter = max_iter
         self.gradient = gradient
@@ -184,7 +190,7 @@ class RecursiveFeatureLearner(
         return {"multi_output": True, "y_numeric": is_regressor(self.estimator)}
 
     @fit_context(skip_nested=False)
-    def fit(self, X, y, **fit_params):
+    def fit(self, X: ArrayLike, y: ArrayLike, **fit_params: Any) -> Self:
         """Learn the features and fit the estimator to them.
 
         Parameters
@@ -221,6 +227,7 @@ class RecursiveFeatureLearner(
         params = dict(fit_params)
         if get_config()["enable_metadata_routing"]:
             params = dict(process_routing(self, "fit", **fit_params).estimator.fit)
+        weight = None
         if params.get("sample_weight") is not None:
             params["sample_weight"] = weight = self._row_weights(params["sample_weight"], X, y)
             if is_classifier(self.estimator) and (y[weight > 0] == y[weight > 0][0]).all():
@@ -230,32 +237,47 @@ class RecursiveFeatureLearner(
             by_class = is_classifier(self.estimator) and (y.ndim == 1 or y.shape[1] == 1)
             rows, held_out = parted(*rows, self.validation_fraction, by_class, rng)
         recursion = self._recursion()
-        history, progress, best = [], Progress(self.tol, self.n_iter_no_change), None
-        for state in recursion.iterates(*rows, self.max_iter, rng):
+        history: list[tuple] = []
+        progress, best = Progress(self.tol, self.n_iter_no_change), None
+
+        def describe(state):
+            return {**seen, **self._attributes(state, history, X, recursion.kind)}
+
+        listeners = Listeners(self, "iterate", self.max_iter + 1, X, y, weight)
+        states = recursion.iterates(*rows, self.max_iter, rng)
+        for _ in range(self.max_iter + 1):
+            listeners.begin()
+            state = next(states, None)
+            if state is None:  # nothing changes with the rows
+                listeners.end_of_nothing()
+                break
             scores = (np.nan if part is None else state.score(*part) for part in (rows, held_out))
             history.append((state.iteration, *scores))
             is_best = progress.judge(history[-1][2])
             if best is None or is_best or not self.early_stopping:
                 best = state
-            if self.early_stopping and progress.exhausted:
+            stop = listeners.end(lambda state=state: describe(state))
+            if stop or (self.early_stopping and progress.exhausted):
                 break
-        M = best.matrix
+        listeners.finish(lambda: describe(best))
+        return self._store(describe(best))
+
+    def _attributes(self, state, history, X, kind):
+        """Return the fitted attributes of one iterate."""
+        M = state.matrix
         if M is None:
             M = np.ones(X.shape[1]) if self.diag else np.eye(X.shape[1])
-        importances = M if self.diag else M.diagonal()
-        return self._store(
-            {
-                **seen,
-                "estimator_": best.estimator,
-                "feature_matrix_": M.astype(X.dtype),
-                "feature_importances_": (importances / importances.sum()).astype(X.dtype),
-                "gradient_": recursion.kind,
-                "n_iter_": history[-1][0],
-                "best_iter_": best.iteration,
-                "history_": np.array(history, dtype=FIELDS),
-                "_map": best.map,
-            }
-        )
+        importances = M if M.ndim == 1 else M.diagonal()
+        return {
+            "estimator_": state.estimator,
+            "feature_matrix_": M.astype(X.dtype),
+            "feature_importances_": (importances / importances.sum()).astype(X.dtype),
+            "gradient_": kind,
+            "n_iter_": history[-1][0],
+            "best_iter_": state.iteration,
+            "history_": np.array(history, dtype=FIELDS),
+            "_map": state.map,
+        }
 
     def _recursion(self):
         """Return what makes one iterate of the other."""
@@ -278,7 +300,7 @@ class RecursiveFeatureLearner(
         check_is_fitted(self, "estimator_")
         return apply_map(self._check(X), self._map)
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict with the estimator fitted to the mapped rows.
 
         Parameters
@@ -294,7 +316,7 @@ class RecursiveFeatureLearner(
         return self._of("predict", X)
 
     @available_if(_has("predict_proba"))
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probabilities of the classes.
 
         Parameters
@@ -310,7 +332,7 @@ class RecursiveFeatureLearner(
         return self._of("predict_proba", X)
 
     @available_if(_has("decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return the class scores.
 
         Parameters
@@ -325,7 +347,7 @@ class RecursiveFeatureLearner(
         """
         return self._of("decision_function", X)
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Return how metadata reach the estimator.
 
         Returns
@@ -337,7 +359,7 @@ class RecursiveFeatureLearner(
         mapping.add(caller="score", callee="score")
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the estimator's own score: R2 or accuracy.
 
         Parameters
@@ -357,7 +379,7 @@ class RecursiveFeatureLearner(
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self._of("score", X, y, **weights)
 
-    def transform(self, X):
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Map rows to the learned features.
 
         Parameters
