@@ -25,6 +25,7 @@ exclude_patterns = ["_build", "_inventories", "sg_execution_times.rst"]
 autosummary_generate = True
 templates_path = ["_templates"]
 numpydoc_show_class_members = False
+autodoc_typehints = "none"  # the docstrings say it in words
 default_role = "py:obj"
 # inherited docstrings refer to labels of scikit-learn's own guide
 suppress_warnings = ["ref.ref", "ref.term"]
