@@ -23,21 +23,21 @@ class Metric:
     root: torch.Tensor | None = None
 
     @classmethod
-    def of(cls, second_moment, power=1.0, scaling=None, rank=None):
-        """Return ``M = second_moment^power``, scaled; None if it is 0, an error if not finite.
+    def of(cls, agop, agop_power=1.0, matrix_scaling=None, rank=None):
+        """Return ``M = agop^agop_power``, scaled; None if it is 0, an error if not finite.
 
         Parameters
         ----------
-        second_moment : tensor of shape (d, d) or (d,)
+        agop : tensor of shape (d, d) or (d,)
             AGOP, or its diagonal.
-        power : float
+        agop_power : float
             Exponent.
-        scaling : {"spectral", "trace", None}
+        matrix_scaling : {"spectral", "trace", None}
             Largest eigenvalue 1, trace d, or as it comes.
         rank : int, optional
-            A bound of the rank of the second moment.
+            A bound of the rank of the AGOP.
         """
-        A = _backend.on_host(second_moment)
+        A = _backend.on_host(agop)
         if _backend.holds(~torch.isfinite(A).all()):
             raise ValueError(
                 "The AGOP holds NaN or inf. If the kernel is your own, its slope is not finite "
@@ -48,11 +48,11 @@ class Metric:
             return None
         # scaled before the power, so that a tiny AGOP does not underflow
         top = values.max()
-        values = (values / top) ** power
-        if scaling == "trace":
+        values = (values / top) ** agop_power
+        if matrix_scaling == "trace":
             values = values * (len(A) / values.sum())
-        elif scaling is None:
-            values = values * top**power
+        elif matrix_scaling is None:
+            values = values * top**agop_power
         if V is None:
             return cls(values, values.sqrt())
         return cls((V * values) @ V.mT, (V * values.sqrt()) @ V.mT)

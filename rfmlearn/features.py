@@ -61,10 +61,10 @@ class GradientMoments:
             self.second = self.second + wG.flatten(0, 1).T @ G.flatten(0, 1)
         return self
 
-    def result(self, center=False):
+    def result(self, center_gradients=False):
         """Return the (centred) second moment, (d, d) or (d,), summed over outputs."""
         second, root = self.second / self.weight, self.root
-        if center:
+        if center_gradients:
             mean = torch.cat(list(self.first.values())) / self.weight
             second = second - (mean.square().sum(0) if self.diag else mean.T @ mean)
         if root is None or self._each(len(self.first[0])):

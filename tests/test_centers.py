@@ -152,12 +152,12 @@ def many_outputs(c=26, n=400, d=6):
 @pytest.mark.parametrize("diag", [False, True])
 def test_random_mixtures_of_the_outputs_are_right_on_average(diag):
     predictor, rows_at = many_outputs()
-    exact, number = predictor.second_moment(400, rows_at, diag=diag, center=False)
+    exact, number = predictor.second_moment(400, rows_at, diag=diag, center_gradients=False)
     assert number == 400 * 26
 
     def estimate(seed):
         return predictor.second_moment(
-            400, rows_at, diag=diag, center=False, mixtures=8, seed=10_000 * seed
+            400, rows_at, diag=diag, center_gradients=False, mixtures=8, seed=10_000 * seed
         )[0]
 
     draws = torch.stack([estimate(seed) for seed in range(100)])
@@ -167,7 +167,7 @@ def test_random_mixtures_of_the_outputs_are_right_on_average(diag):
     assert 0.005 < float(error.norm(dim=1).mean() / size) < 0.125
     # the mean of 100 draws has a tenth of that; 3 of those
     assert float(error.mean(0).norm() / size) < 0.3 * float(error.norm(dim=1).mean() / size)
-    full, _ = predictor.second_moment(400, rows_at, diag=diag, center=False, mixtures=26)
+    full, _ = predictor.second_moment(400, rows_at, diag=diag, center_gradients=False, mixtures=26)
     assert torch.equal(full, exact)
 
 

@@ -92,7 +92,16 @@ class Predictor:
         return G / self.bandwidth
 
     def second_moment(
-        self, n_rows, rows_at, weight=None, index=None, *, diag, center, mixtures=None, seed=0
+        self,
+        n_rows,
+        rows_at,
+        weight=None,
+        index=None,
+        *,
+        diag,
+        center_gradients,
+        mixtures=None,
+        seed=0,
     ):
         """Return the AGOP at rows, (d, d) or (d,), and the number of gradients in it.
 
@@ -107,19 +116,19 @@ class Predictor:
             Row weights.
         index : tensor, optional
             The rows to average over; None takes all.
-        diag, center : bool
+        diag, center_gradients : bool
             See `rfmlearn.features.agop`.
         mixtures : int, optional
             Take, in each block of at most `MIXED_ROWS` rows, and of `MIN_DRAWS` blocks or more,
             that many mixtures of the c outputs with random signs instead of all outputs:
-            ``E s s^T = I`` makes the sum over outputs right on average. Not with `center`, which
-            needs each output's mean.
+            ``E s s^T = I`` makes the sum over outputs right on average. Not with
+            `center_gradients`, which needs each output's mean.
         seed : int
             For the signs.
         """
         c, coef, geometry = self.coef.shape[1], self.coef, geometry_of(self.kernel)
         n_rows = n_rows if index is None else len(index)
-        mix = mixtures is not None and mixtures < c and not center
+        mix = mixtures is not None and mixtures < c and not center_gradients
         row_bytes = self._row_bytes(
             mixtures if mix else c, geometry.slot_size(self.kernel, self.rows)
         )
@@ -135,4 +144,4 @@ class Predictor:
             parts = geometry.slots(self.kernel, queries, self.rows, coef, self_index)
             for slot, G in enumerate(parts):
                 moments.add(G, w, slot)
-        return moments.result(center) / self.bandwidth.square(), moments.rank
+        return moments.result(center_gradients) / self.bandwidth.square(), moments.rank

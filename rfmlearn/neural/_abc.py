@@ -173,7 +173,9 @@ class Scaling:
                 layer.weight.copy_(drawn * std)
                 layer.bias.zero_()
 
-    def parameter_groups(self, network, learning_rate, weight_decay, epsilon=1e-8):
+    def parameter_groups(
+        self, network, learning_rate, weight_decay, fit_intercept=True, epsilon=1e-8
+    ):
         """Return the optimiser's parameter groups: one for each weight and each bias.
 
         Parameters
@@ -184,6 +186,8 @@ class Scaling:
             eta.
         weight_decay : float
             Of the weights w; biases have none.
+        fit_intercept : bool, default=True
+            Whether the biases are trained.
         epsilon : float, default=1e-8
             Adam's, for n = 1.
 
@@ -201,7 +205,7 @@ class Scaling:
         ):
             for parameter, row, width, decay, rate in (
                 (layer.weight, weight, n, weight_decay, share * learning_rate),
-                (layer.bias, bias, n_bias, 0.0, learning_rate),
+                (layer.bias, bias, n_bias, 0.0, learning_rate if fit_intercept else 0.0),
             ):
                 shift = row.a if self.adam else 2 * row.a
                 group = {

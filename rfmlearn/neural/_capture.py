@@ -125,7 +125,7 @@ class _Tape:
         return z.clone()
 
 
-def capture(model, place, X, weight, output, n_mixtures, center, seed, max_rows):
+def capture(model, place, X, weight, output, agop_outputs, center_gradients, seed, max_rows):
     """Return a `Call` for every call of a layer, in execution order.
 
     Parameters
@@ -140,9 +140,9 @@ def capture(model, place, X, weight, output, n_mixtures, center, seed, max_rows)
         Row weights.
     output : callable or None
         From what the model returns to (n,) or (n, c).
-    n_mixtures : int, "auto" or "all"
+    agop_outputs : int, "auto" or "all"
         Random mixtures of the outputs a row, "all" for each output itself.
-    center : bool
+    center_gradients : bool
         Whether mean gradients are needed; then outputs are taken one by one.
     seed : int
         Of the mixtures.
@@ -176,8 +176,8 @@ def capture(model, place, X, weight, output, n_mixtures, center, seed, max_rows)
             if [layer for layer, _ in tape.entries] != [call.layer for call in calls]:
                 raise ValueError("The model calls its layers in another order for other rows.")
             w = None if weight is None else weight[rows].to(F)
-            roots = _roots(F, n_rows, n_mixtures, center, generator)
-            _backward(F, [z for _, z in tape.entries], calls, roots, w, center)
+            roots = _roots(F, n_rows, agop_outputs, center_gradients, generator)
+            _backward(F, [z for _, z in tape.entries], calls, roots, w, center_gradients)
             start = rows.stop
             size = _next_size(tape, len(F), max_rows)
     return calls
@@ -265,28 +265,28 @@ def _outputs(F, n, output):
     return F.reshape(n, -1)
 
 
-def _roots(F, n_rows, n_mixtures, center, generator):
+def _roots(F, n_rows, agop_outputs, center_gradients, generator):
     """Return what to multiply the outputs with, one (n, c) tensor for each backward pass."""
     n, c = F.shape
-    if n_mixtures == "auto":
-        n_mixtures = c if n_rows * c <= MAX_GRADIENTS else max(1, MAX_GRADIENTS // n_rows)
-    if center or n_mixtures == "all" or n_mixtures >= c:
+    if agop_outputs == "auto":
+        agop_outputs = c if n_rows * c <= MAX_GRADIENTS else max(1, MAX_GRADIENTS // n_rows)
+    if center_gradients or agop_outputs == "all" or agop_outputs >= c:
         return [row.expand(n, c) for row in torch.eye(c, dtype=F.dtype, device=F.device)]
     # each row has signs of its own: what they add to the error falls with the rows
-    signs = torch.randint(2, (n_mixtures, n, c), generator=generator)
-    return list((2 * signs - 1).to(F) / n_mixtures**0.5)
+    signs = torch.randint(2, (agop_outputs, n, c), generator=generator)
+    return list((2 * signs - 1).to(F) / agop_outputs**0.5)
 
 
-def _backward(F, zs, calls, roots, weight, center):
+def _backward(F, zs, calls, roots, weight, center_gradients):
     root_weight = None if weight is None else weight.sqrt()[:, None]
     for k, root in enumerate(roots):
         last = k == len(roots) - 1
         scaled = root if root_weight is None else root * root_weight
-        repeat = center and weight is not None
+        repeat = center_gradients and weight is not None
         deltas = _gradients(F, zs, scaled, retain=not last or repeat)
         for call, delta in zip(calls, deltas):
             call.add(delta)
-        if center:
+        if center_gradients:
             if repeat:
                 deltas = _gradients(F, zs, root * weight[:, None], retain=not last)
             for call, delta in zip(calls, deltas):

@@ -126,10 +126,10 @@ class ABCMLPRegressor(RegressorTask, BaseABCMLP):
     True
     """
 
-    def _loss(self):
+    def _resolve_loss(self):
         return "squared"
 
-    def _unit(self, Y, weight):
+    def _target_unit(self, Y, weight):
         targets = centre(Y, weight)
         return targets.intercept, targets.scale
 
@@ -314,10 +314,10 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
         self.loss = loss
         self.class_weight = class_weight
 
-    def _loss(self):
+    def _resolve_loss(self):
         return self.loss
 
-    def _unit(self, Y, weight):
+    def _target_unit(self, Y, weight):
         return np.zeros(Y.shape[1]), 1.0
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
@@ -352,7 +352,7 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
             point of the simplex, smoothed as `RFMClassifier` does.
         """
         scores = self._scores(X)
-        if self._loss_fitted == "squared":
+        if self._loss == "squared":
             return super().predict_proba(X)
         if scores.ndim == 2:
             return softmax(scores, axis=1)

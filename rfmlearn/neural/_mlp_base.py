@@ -38,7 +38,7 @@ _FIELDS = [("epoch", np.int64), ("train_loss", np.float64), ("validation_loss", 
 class BaseABCMLP(CallbackSupportMixin, BaseModel):
     """A multilayer perceptron in an abc-parametrisation; a subclass adds a task.
 
-    `_unit` says in what units of the target matrix the network is trained: (zero, one).
+    `_target_unit` says in what units of the target matrix the network is trained: (zero, one).
     """
 
     _parameter_constraints = {
@@ -155,21 +155,18 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
         rng = check_random_state(self.random_state)
         rows = self._rows_to_fit(X, y, sample_weight, X_val, y_val, sample_weight_val, rng)
         X, Y = rows.X, rows.Y
-        unit = self._unit(Y, rows.weight)
+        unit = self._target_unit(Y, rows.weight)
         rate = _RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
         scaling = self._scaling(X.shape[1], Y.shape[1])
         network, start = self._network(scaling, X.dtype, unit, rng, device)
-        groups = scaling.parameter_groups(network, rate, self.weight_decay)
-        if not self.fit_intercept:
-            for group in groups[1::2]:
-                group["lr"] = 0.0
+        groups = scaling.parameter_groups(network, rate, self.weight_decay, self.fit_intercept)
 
         def tensors(X, Y, weight):
             arrays = X, (Y - unit[0]) / unit[1], weight
             return tuple(_backend.to_tensor(np.asarray(a, rows.X.dtype), device) for a in arrays)
 
         held_out = None if rows.validation is None else tensors(*rows.validation)
-        loss = LOSSES[self._loss()]
+        loss = LOSSES[self._resolve_loss()]
         training = _Training(network, loss, held_out, self.tol, self.n_iter_no_change)
         losses = epochs(
             network,
@@ -187,7 +184,7 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
             "n_outputs_": Y.shape[1],
             "_flat": bool(rows.target.flat(rows.y)),
             "_activation": self.activation,
-            "_loss_fitted": self._loss(),
+            "_loss": self._resolve_loss(),
         }
 
         def describe():

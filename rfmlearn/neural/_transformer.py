@@ -222,7 +222,7 @@ class NFMTransformer(
         return self._store(
             {
                 **seen,
-                **self._map(layers[number], X.dtype),
+                **self._mapping(layers[number], X.dtype),
                 "estimator_": estimator,
                 "layer_names_": [layer.name for layer in layers],
                 "feature_matrices_": [layer.nfm for layer in layers],
@@ -235,7 +235,7 @@ class NFMTransformer(
             }
         )
 
-    def _map(self, layer, dtype):
+    def _mapping(self, layer, dtype):
         """Return what maps the inputs of a layer, and what is told of it."""
         M = layer.nfm if self.matrix == "nfm" else matrix_power(layer.agop, self.agop_power)
         M = M.astype(dtype, copy=False)

@@ -192,7 +192,7 @@ class BaseKernelMachine(
                 f"warm_start=True continues from a feature_matrix_ of shape {M.shape}, which "
                 f"does not fit {d} features with diag={spec.diag}. Refit with warm_start=False."
             )
-        return Metric.of(_backend.to_tensor(M), scaling=spec.matrix_scaling)
+        return Metric.of(_backend.to_tensor(M), matrix_scaling=spec.matrix_scaling)
 
     def _predictor(self):
         """Return the fitted predictor on the estimator's device."""

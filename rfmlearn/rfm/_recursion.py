@@ -99,7 +99,7 @@ def _agop(problem, spec, coef, iteration):
         problem.weight,
         index,
         diag=spec.diag,
-        center=spec.center_gradients,
+        center_gradients=spec.center_gradients,
         mixtures=_mixtures(spec.agop_outputs, problem.Y.shape[1]),
         seed=spec.seed + 1000003 * (iteration + 1),
     )
