@@ -12,11 +12,6 @@ from rfmlearn.kernels._convolution import ConvolutionalKernel
 from rfmlearn.kernels._geometry import geometry_of
 from rfmlearn.kernels._patches import Grid, PatchKernel
 
-
-def rows_of(kernel, X, root=None):
-    return geometry_of(kernel).rows(X, root)
-
-
 f64 = torch.float64
 SHAPE = (2, 6, 5)
 GRIDS = {
@@ -86,25 +81,25 @@ def test_gradients_are_finite_differences(name):
     for kernel in kernels(grid):
 
         def outputs(X, kernel=kernel):
-            return kernel.matrix(rows_of(kernel, X, root), rows_of(kernel, Z, root)) @ coef
+            return kernel.matrix(kernel.rows(X, root), kernel.rows(Z, root)) @ coef
 
         # in the metric, then in pixels
-        slots = kernel.gradients(rows_of(kernel, X, root), rows_of(kernel, Z, root), coef) @ root
+        slots = kernel.gradients(kernel.rows(X, root), kernel.rows(Z, root), coef) @ root
         found, step = geometry_of(kernel).fold(slots), 1e-5
         for k in range(0, X.shape[1], 7):
             e = step * torch.eye(X.shape[1], dtype=f64)[k]
             numeric = (outputs(X + e) - outputs(X - e)) / (2 * step)
             assert_allclose(found[:, :, k], numeric, atol=2e-8 * found.abs().max())
         # slots are independent of each other: move one patch, leave the pixels it shares
-        U, moved = rows_of(kernel, X, root), rows_of(kernel, X, root)
+        U, moved = kernel.rows(X, root), kernel.rows(X, root)
         p = grid.positions // 2
         for number, sign in ((0, 1), (1, -1)):
-            moved = rows_of(kernel, X, root)
+            moved = kernel.rows(X, root)
             moved.values[:, p, 1] += sign * step
             moved = type(moved)(moved.values, moved.values.square().sum(-1), moved.resolution)
-            value = kernel.matrix(moved, rows_of(kernel, Z, root)) @ coef
+            value = kernel.matrix(moved, kernel.rows(Z, root)) @ coef
             total = value if number == 0 else total - value  # noqa: F821
-        G = kernel.gradients(U, rows_of(kernel, Z, root), coef).unflatten(1, (2, grid.positions))
+        G = kernel.gradients(U, kernel.rows(Z, root), coef).unflatten(1, (2, grid.positions))
         assert_allclose(G[:, :, p, 1], total / (2 * step), atol=2e-8 * G.abs().max())
 
 
@@ -113,7 +108,7 @@ def test_matrices_are_symmetric_positive_and_free_of_tiles(name, monkeypatch):
     grid, X = GRIDS[name], images(9)
     X[4], X[5] = X[3], 0.0
     for kernel in kernels(grid):
-        rows = rows_of(kernel, X)
+        rows = kernel.rows(X)
         K = kernel.gram(rows)
         assert torch.equal(K, K.mT)
         assert torch.linalg.eigvalsh(K)[0] > -1e-12 * K.diagonal().mean()
@@ -135,13 +130,13 @@ def test_a_patch_as_large_as_the_image_is_a_fully_connected_network():
         expected = base.matrix(Rows.of(X), Rows.of(Z))
         for kernel in (PatchKernel(whole, base), ConvolutionalKernel(whole, 1, tangent)):
             assert_allclose(
-                kernel.matrix(rows_of(kernel, X), rows_of(kernel, Z)),
+                kernel.matrix(kernel.rows(X), kernel.rows(Z)),
                 expected,
                 rtol=1e-13,
             )
             pooled = ConvolutionalKernel(whole, 1, tangent, True)
             assert_allclose(
-                pooled.matrix(rows_of(kernel, X), rows_of(kernel, Z)),
+                pooled.matrix(kernel.rows(X), kernel.rows(Z)),
                 expected,
                 rtol=1e-13,
             )
@@ -155,7 +150,7 @@ def test_a_patch_of_one_pixel_is_the_mean_over_positions():
             U, V = (x.reshape(len(x), 2, 30) for x in (X, Z))
             expected = sum(base.matrix(Rows.of(U[:, :, p]), Rows.of(V[:, :, p])) for p in range(30))
             kernel = ConvolutionalKernel(single, depth, tangent)
-            found = kernel.matrix(rows_of(kernel, X), rows_of(kernel, Z))
+            found = kernel.matrix(kernel.rows(X), kernel.rows(Z))
             assert_allclose(found, expected / 30, rtol=1e-12)
 
 
@@ -187,7 +182,7 @@ def test_kernels_are_those_of_wide_networks(depth, pooling):
         Ks.append((2 / flat.shape[1] * flat @ flat.mT + b * b).detach().numpy())
     for tangent, found in ((True, Ts), (False, Ks)):
         kernel = ConvolutionalKernel(grid, depth, tangent, pooling)
-        expected = kernel.gram(rows_of(kernel, torch.from_numpy(X))).numpy()
+        expected = kernel.gram(kernel.rows(torch.from_numpy(X))).numpy()
         error = np.std(found, axis=0) / nets**0.5
         bias = 3 / width * expected.max()  # of a finite width
         assert (np.abs(np.mean(found, axis=0) - expected) < 4 * error + bias).all()

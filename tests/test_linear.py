@@ -39,7 +39,7 @@ def test_a_diagonal_step_is_one_of_reweighted_least_squares(p):
     for t in range(1, 6):
         e = 0.9**t * (w**2).max()
         scale = (w**2 + e) ** ((1 - p / 2) / 2)
-        w = scale * np.linalg.lstsq(A * scale, y)[0]
+        w = scale * np.linalg.lstsq(A * scale, y, rcond=None)[0]
         ours = linear_rfm(A, y, agop_power=1 - p / 2, max_iter=t, tol=0)
         np.testing.assert_allclose(ours.coef, w, rtol=0, atol=1e-12)
         assert ours.n_iter == t

@@ -12,6 +12,7 @@ from typing import ClassVar, TypeVar
 import torch
 
 from rfmlearn import _backend
+from rfmlearn.kernels._geometry import geometry_of
 from rfmlearn.kernels._rows import Rows, own_pairs, squared_distances
 
 KERNELS: dict[str, type["Kernel"]] = {}
@@ -71,6 +72,30 @@ class Kernel(ABC):
     centred = False
     rotation_invariant = True
     tile_share = 1.0
+
+    def rows(
+        self,
+        X: torch.Tensor,
+        root: torch.Tensor | None = None,
+        bandwidth: float | torch.Tensor = 1.0,
+    ) -> Rows:
+        """Return rows in the metric.
+
+        Parameters
+        ----------
+        X : tensor of shape (n, d)
+            Data.
+        root : tensor, optional
+            Root of the metric, or its diagonal; None is the identity.
+        bandwidth : float or 0-d tensor, default=1.0
+            L.
+
+        Returns
+        -------
+        Rows
+            ``X root / bandwidth``, of images patch by patch.
+        """
+        return geometry_of(self).rows(X, root, bandwidth)
 
     def spread(self, variance: torch.Tensor) -> torch.Tensor:
         """Return the length that an adaptive bandwidth is measured in.

@@ -47,7 +47,7 @@ class Predictor:
     @classmethod
     def of(cls, kernel, X, coef, root, bandwidth, shift=None):
         """Return the predictor of training rows X of shape (n, d) in their own units."""
-        rows = geometry_of(kernel).rows(X if shift is None else X - shift, root, bandwidth)
+        rows = kernel.rows(X if shift is None else X - shift, root, bandwidth)
         return cls(kernel, rows, coef, root, bandwidth, shift)
 
     def _blocks(self, n, row_bytes=1, max_rows=None):
@@ -65,7 +65,7 @@ class Predictor:
         """Return a block of further rows, an array or a tensor, in the metric."""
         X = _backend.to_tensor(X, self.coef.device, self.coef.dtype)
         X = X if self.shift is None else X - self.shift
-        return geometry_of(self.kernel).rows(X, self.root, self.bandwidth)
+        return self.kernel.rows(X, self.root, self.bandwidth)
 
     def scores(self, X):
         """Return f at the rows of X, shape (m, c), tile by tile."""

@@ -11,7 +11,6 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn.kernels._expansion import Predictor
-from rfmlearn.kernels._geometry import geometry_of
 from rfmlearn.kernels._lazy import LazyGram
 from rfmlearn.solvers import KernelSystem
 from rfmlearn.solvers._centers import CenterSystem
@@ -34,7 +33,6 @@ class Problem:
 
     def __init__(self, Y, weight, shift, kernel):
         self.Y, self.weight, self.shift, self.kernel = Y, weight, shift, kernel
-        self.geometry = geometry_of(kernel)
 
     def _root(self, metric):
         """Return the root of a metric on the device and in the dtype of the targets."""
@@ -78,7 +76,7 @@ class AllRows(Problem):
     def enter(self, metric, spec):
         """Form the system in a metric."""
         self.root = self._root(metric)
-        rows = self.geometry.rows(self.X, self.root)
+        rows = self.kernel.rows(self.X, self.root)
         variance = _variance(rows.values, self.weight) if spec.adaptive else None
         self.bandwidth = self._bandwidth(spec.bandwidth, variance)
         self.rows = rows.divided_by(self.bandwidth)
@@ -157,7 +155,7 @@ class OnCenters(Problem):
         self.root = self._root(metric)
         variance = self._variance() if spec.adaptive else None
         self.bandwidth = self._bandwidth(spec.bandwidth, variance)
-        self.rows = self.geometry.rows(self.centers, self.root, self.bandwidth)
+        self.rows = self.kernel.rows(self.centers, self.root, self.bandwidth)
         self._system = CenterSystem(
             self.kernel.gram(self.rows),
             self._stripes,
@@ -191,7 +189,7 @@ class OnCenters(Problem):
 
     def rows_at(self, own):
         """Return rows in the metric; which of them are centres is left to the distance."""
-        return self.geometry.rows(self._moved(own), self.root, self.bandwidth), None
+        return self.kernel.rows(self._moved(own), self.root, self.bandwidth), None
 
 
 def _variance(Z, weight):
