@@ -77,6 +77,13 @@ def gradient(name, x, X, coef, M, L, q=1.5):
     return g
 
 
+def spread(Y, w=None):
+    """Return the weighted standard deviation of each column: the unit in which it is fitted."""
+    w = np.ones(len(Y)) if w is None else w
+    mean = (w[:, None] * Y).sum(0) / w.sum()
+    return np.sqrt((w[:, None] * (Y - mean) ** 2).sum(0) / w.sum())
+
+
 def rfm(
     X,
     Y,

@@ -12,7 +12,7 @@ from sklearn.model_selection import (
 )
 
 from rfmlearn import RFMClassifier, RFMClassifierCV, RFMRegressor, RFMRegressorCV
-from rfmlearn._base._calibration import fit_temperature, probabilities
+from rfmlearn._base._calibration import calibrate, probabilities
 from rfmlearn.kernels import PowerExponential
 from rfmlearn.rfm import _selection
 from rfmlearn.rfm._path import Path, Rowset
@@ -99,7 +99,7 @@ def test_the_default_score_of_a_classifier_is_the_squared_error_of_its_outputs(i
     for params, score in zip(
         ours.cv_results_["params"], ours.cv_results_["mean_test_score"], strict=True
     ):
-        model = RFMClassifier(agop_alpha=1e-2, **params).fit(X[train], y[train])
+        model = RFMClassifier(**params).fit(X[train], y[train])
         truth = (y[test][:, None] == model.classes_).astype(float)
         error = mean_squared_error(truth, model.decision_function(X[test]))
         np.testing.assert_allclose(score, -error, rtol=1e-6)
@@ -138,7 +138,7 @@ def test_random_gradient_rows_are_those_of_the_plain_estimator(in_double):
 def test_the_result_has_everything_of_the_plain_estimator():
     X, y = classes()
     ours = RFMClassifierCV(**SMALL).fit(X, y)
-    plain = RFMClassifier(agop_alpha=1e-2, **ours.best_params_).fit(X, y)
+    plain = RFMClassifier(**ours.best_params_).fit(X, y)
     assert {n for n in vars(plain) if n.endswith("_")} <= set(vars(ours))
     np.testing.assert_array_equal(ours.predict(X), plain.predict(X))
     np.testing.assert_array_equal(ours.feature_matrix_, plain.feature_matrix_)
@@ -169,7 +169,9 @@ def test_held_out_scores_in_float32_are_those_of_float64(kernel, far, monkeypatc
 @pytest.mark.parametrize("case", ["small ridge", "huge", "tiny", "far query"])
 def test_held_out_scores_stay_in_float64_where_float32_would_not_do(case):
     X, y = data(60)
-    rows = Rowset(X * {"huge": 1e200, "tiny": 1e-200}.get(case, 1.0), y, y[:, None], np.ones(60))
+    rows = Rowset(
+        X * {"huge": 1e200, "tiny": 1e-200}.get(case, 1.0), y, y[:, None], np.ones(60), np.ones(60)
+    )
     alphas = (1e-9,) if case == "small ridge" else (0.1,)
     model = RFMRegressorCV()
     path = Path.of(
@@ -349,18 +351,21 @@ def test_the_temperature_minimises_the_log_loss_of_held_out_scores():
     P = probabilities(scores, 0.4)
     codes = np.array([rng.choice(3, p=p) for p in P])
     # labels drawn at temperature 0.4 give it back, within 3 standard errors or so
-    assert 0.37 < fit_temperature(scores, codes, np.ones(4000)) < 0.43
+    T, bias = calibrate(scores, codes, np.ones(4000))
+    assert 0.37 < T < 0.43
+    assert np.abs(bias).max() < 0.2
     binary = rng.normal(size=4000)
     codes = (rng.uniform(size=4000) < probabilities(binary, 0.4)[:, 1]).astype(int)
-    assert 0.35 < fit_temperature(binary, codes, np.ones(4000)) < 0.45
+    assert 0.35 < calibrate(binary, codes, np.ones(4000))[0] < 0.45
     np.testing.assert_allclose(probabilities(binary, 0.4)[:, 1], 1 / (1 + np.exp(-binary / 0.4)))
 
 
 def test_separated_scores_keep_a_positive_temperature():
     scores = np.r_[-np.ones(20), np.ones(20)]
-    T = fit_temperature(scores, (scores > 0).astype(int), np.ones(40))
+    T, bias = calibrate(scores, (scores > 0).astype(int), np.ones(40))
     # Platt's rule with 40 rows: the true class gets 41 / 42, so exp(1 / T) = 41
-    np.testing.assert_allclose(T, 1 / np.log(41), rtol=1e-5)
+    np.testing.assert_allclose(T, 1 / np.log(41), rtol=1e-4)
+    np.testing.assert_allclose(bias, 0, atol=1e-6)
 
 
 def test_probabilities_are_better_than_those_of_the_plain_estimator():
@@ -369,7 +374,11 @@ def test_probabilities_are_better_than_those_of_the_plain_estimator():
     ours = RFMClassifierCV(**SMALL).fit(X, y)
     P = ours.predict_proba(Q)
     np.testing.assert_allclose(P.sum(1), 1, rtol=1e-12)
-    np.testing.assert_array_equal(ours.classes_[P.argmax(1)], ours.predict(Q))
+    # the most probable class is that of the highest score but where two are nearly as likely
+    top = np.sort(P, axis=1)
+    clear = top[:, -1] - top[:, -2] > 0.2
+    assert clear.mean() > 0.5
+    np.testing.assert_array_equal(ours.classes_[P.argmax(1)][clear], ours.predict(Q)[clear])
     prior = np.mean([[label == c for c in ours.classes_] for label in y], axis=0)
     assert log_loss(q, P) < log_loss(q, np.tile(prior, (600, 1)))
     assert log_loss(q, P) < log_loss(q, RFMClassifier().fit(X, y).predict_proba(Q))

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
@@ -11,6 +12,7 @@ from rfmlearn import (
     ConvRFMClassifier,
     RecursiveFeatureLearner,
     RFMClassifier,
+    RFMClassifierCV,
     RFMRegressor,
 )
 from rfmlearn._base._targets import ClassTarget, centre, hold_out
@@ -21,9 +23,13 @@ def test_centring_is_undone_by_intercept_and_scale():
     Y, w = rng.normal(size=(50, 2)) * [1, 30] + 7, rng.uniform(0, 2, 50)
     targets = centre(Y, w)
     np.testing.assert_allclose(targets.intercept, np.average(Y, axis=0, weights=w))
-    np.testing.assert_allclose(np.average((targets.matrix**2).mean(1), weights=w), 1)
+    np.testing.assert_allclose(np.average(targets.matrix**2, axis=0, weights=w), 1)
     np.testing.assert_allclose(targets.matrix * targets.scale + targets.intercept, Y)
-    assert centre(Y, w, rescale=False).scale == 1.0
+    np.testing.assert_allclose(targets.apply(Y), targets.matrix)
+    assert (centre(Y, w, None).scale == 1).all()
+    common = centre(Y, w, "common")
+    assert common.scale[0] == common.scale[1]
+    np.testing.assert_allclose(np.average((common.matrix**2).mean(1), weights=w), 1)
 
 
 @pytest.mark.parametrize("c", [0.0, 1 / 3, -3e-7, 1e300, -1e-300])
@@ -76,14 +82,20 @@ def test_labels_of_any_kind_come_back(labels):
     assert model.score(X, y) == 1.0
 
 
-def test_a_class_without_weight_is_never_predicted_but_keeps_its_column():
+@pytest.mark.parametrize("Model", [RFMClassifier, RFMClassifierCV, ABCMLPClassifier])
+def test_a_class_without_weight_is_left_out(Model):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
+    options = {"max_epochs": 3} if Model is ABCMLPClassifier else {"max_iter": 1}
     weight = (y != 1).astype(float)
-    model = RFMClassifier(max_iter=1).fit(X, y, sample_weight=weight)
-    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
-    assert set(model.predict(X)) <= {0, 2}
-    np.testing.assert_allclose(model.decision_function(X)[:, 1], 0, atol=1e-12)
+    for class_weight in (None, "balanced"):
+        model = Model(class_weight=class_weight, random_state=0, **options)
+        found = clone(model).fit(X, y, sample_weight=weight)
+        np.testing.assert_array_equal(found.classes_, [0, 2])
+        if Model is RFMClassifierCV:
+            continue  # the splits differ
+        expected = clone(model).fit(X[y != 1], y[y != 1])
+        np.testing.assert_array_equal(found.decision_function(X), expected.decision_function(X))
 
 
 def test_rows_are_held_out_by_class():

@@ -48,20 +48,23 @@ def test_the_range_is_decomposed_as_the_whole_is():
 def test_the_recursion_is_that_of_the_formulas(kernel, power, center):
     X, Y = wide()
     assert few(12 * 2, 300)
+    unit = reference.spread(Y)
     M, coef, intercept, L = reference.rfm(
-        X, Y, kernel=kernel, max_iter=2, power=power, center=center
+        X, Y / unit, kernel=kernel, max_iter=2, power=power, center=center
     )
     model = RFMRegressor(
         kernel, max_iter=2, agop_power=power, center_gradients=center, matrix_scaling="spectral"
     ).fit(X, Y)
     Q, _ = wide(5, seed=1)
-    expected = reference.predict(kernel, Q, X, coef, intercept, M, L)
+    expected = reference.predict(kernel, Q, X, coef, intercept, M, L) * unit
     # in the null space of the AGOP, which is 0 for us, the loops keep what rounding leaves: up to
     # d eps of the largest eigenvalue (Weyl), then to the power of M. Distances along the axes see
     # its root. A prediction differs by as much for each coefficient.
     limit = (300 * np.finfo(float).eps) ** (power / 2 if kernel == "product_laplace" else power)
     assert_allclose(model.feature_matrix_, M, atol=limit)
-    assert_allclose(model.predict(Q), expected, rtol=0, atol=limit * np.abs(coef).sum())
+    assert_allclose(
+        model.predict(Q), expected, rtol=0, atol=limit * np.abs(coef).sum() * unit.max()
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

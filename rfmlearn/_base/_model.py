@@ -25,6 +25,8 @@ class FitRows:
         Targets as they came.
     weight : ndarray of shape (n,)
         Positive row weights, class weights included.
+    sample_weight : ndarray of shape (n,)
+        The same without class weights.
     target : RegressionTarget or ClassTarget
         What makes a target matrix of y.
     seen : dict
@@ -36,6 +38,7 @@ class FitRows:
     X: np.ndarray
     y: np.ndarray
     weight: np.ndarray
+    sample_weight: np.ndarray
     target: object
     seen: dict = field(repr=False)
     validation: tuple | None = None
@@ -47,7 +50,8 @@ class FitRows:
 
     def take(self, index, **changes):
         """Return some of the rows."""
-        return replace(self, X=self.X[index], y=self.y[index], weight=self.weight[index], **changes)
+        own = ("X", "y", "weight", "sample_weight")
+        return replace(self, **{name: getattr(self, name)[index] for name in own}, **changes)
 
 
 class BaseModel(BaseEstimator):
@@ -70,15 +74,15 @@ class BaseModel(BaseEstimator):
     ):
         """Return the `FitRows` of what ``fit`` was given."""
         X, y, seen = self._check_fit(X, y)
-        target = self._target().fit(y)
-        weight = self._row_weights(sample_weight, X, y)
-        validation = self._check_validation(X_val, y_val, sample_weight_val, target, seen)
-        rows = FitRows(X, y, weight, target, seen, validation)
+        own, weight = self._row_weights(sample_weight, X, y)
         keep = weight > 0
         if not keep.any():
             raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
         if not keep.all():
-            rows = rows.take(keep)
+            X, y, own, weight = X[keep], y[keep], own[keep], weight[keep]
+        target = self._target().fit(y)
+        validation = self._check_validation(X_val, y_val, sample_weight_val, target, y, seen)
+        rows = FitRows(X, y, weight, own, target, seen, validation)
         if getattr(self, "early_stopping", False) and validation is None:
             size = int(np.ceil(self.validation_fraction * len(rows.X)))
             labels = rows.y if hasattr(target, "encoder") else None
@@ -117,12 +121,17 @@ class BaseModel(BaseEstimator):
         return None
 
     def _row_weights(self, sample_weight, X, y):
-        """Return sample weights times class weights, float64."""
-        weight = check_weight(sample_weight, X)
-        by_class = self._class_weights(y)
-        return weight if by_class is None else weight * by_class
+        """Return sample weights, and the same times class weights; float64.
 
-    def _check_validation(self, X_val, y_val, sample_weight_val, target, seen):
+        Rows of weight 0 count as left out, also where classes are balanced.
+        """
+        own = check_weight(sample_weight, X)
+        weight, seen = own.copy(), own > 0
+        if seen.any() and (by_class := self._class_weights(y[seen])) is not None:
+            weight[seen] *= by_class
+        return own, weight
+
+    def _check_validation(self, X_val, y_val, sample_weight_val, target, y, seen):
         """Return (X, target matrix, weight) of the given validation rows, or None."""
         if X_val is None and y_val is None:
             if sample_weight_val is not None:
@@ -140,10 +149,13 @@ class BaseModel(BaseEstimator):
         vars(stub).pop("feature_names_in_", None)
         vars(stub).update(seen)
         X_val, y_val = stub._validate(X_val, y_val, reset=False)
-        weight = self._row_weights(sample_weight_val, X_val, y_val)
+        _, weight = self._row_weights(sample_weight_val, X_val, y_val)
         if not weight.any():
             raise ValueError("sample_weight_val is 0 for every validation row.")
-        return X_val, target.encode(y_val), weight
+        Y_val, n_outputs = target.encode(y_val), target.encode(y[:1]).shape[1]
+        if Y_val.shape[1] != n_outputs:
+            raise ValueError(f"y_val has {Y_val.shape[1]} outputs, y has {n_outputs}.")
+        return X_val, Y_val, weight
 
 
 def largest_square_root(dtype, n_features):

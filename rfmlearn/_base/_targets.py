@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 @dataclass(frozen=True)
 class CentredTargets:
-    """Targets minus their weighted mean, divided by one number.
+    """Targets minus their weighted mean, in units of their spread.
 
     Attributes
     ----------
@@ -22,16 +22,20 @@ class CentredTargets:
         ``(Y - intercept) / scale``.
     intercept : ndarray of shape (c,)
         Weighted mean of each column.
-    scale : float
-        Common to all columns, so that their relative sizes stay.
+    scale : ndarray of shape (c,)
+        Unit of each column; 1 for a constant one.
     """
 
     matrix: np.ndarray
     intercept: np.ndarray
-    scale: float
+    scale: np.ndarray
+
+    def apply(self, Y):
+        """Return further targets in the same units."""
+        return (Y - self.intercept) / self.scale
 
 
-def centre(Y, weight=None, rescale=True):
+def centre(Y, weight=None, units="own"):
     """Centre a target matrix and bring it to unit root mean square.
 
     Parameters
@@ -40,32 +44,39 @@ def centre(Y, weight=None, rescale=True):
         Targets, float64.
     weight : ndarray of shape (n,), optional
         Row weights.
-    rescale : bool, default=True
-        Divide by the weighted rms of the centred matrix, which keeps the squares of
-        gradients within range whatever the unit of y. Where the predictor depends on the
-        size of y (an unscaled M), leave it.
+    units : {"own", "common", None}
+        Divide by the weighted rms of each centred column, of columns in units of their own; by
+        that of all, of columns whose relative sizes mean something (class indicators); or not at
+        all, where the predictor depends on the size of y (an unscaled M). The division keeps the
+        squares of gradients within range.
 
     Returns
     -------
     CentredTargets
-        With a matrix of exact zeros where y is constant up to rounding.
+        With a column of exact zeros where y is constant up to rounding.
     """
     intercept = np.average(Y, axis=0, weights=weight)
     matrix = Y - intercept
     # a constant column leaves rounding of its mean behind, which is no target to learn
     size = np.abs(Y).max(axis=0)
     matrix[:, np.abs(matrix).max(axis=0) <= 8 * np.finfo(np.float64).eps * size] = 0.0
-    scale = 1.0
-    largest = np.abs(matrix).max()
-    if rescale and largest > 0:
-        unit = matrix / largest  # so that no square under- or overflows
-        scale = float(largest * np.sqrt(np.average((unit**2).mean(axis=1), weights=weight)))
-        matrix = matrix / scale
-    return CentredTargets(matrix, intercept, scale)
+    scale = np.ones(Y.shape[1]) if units is None else root_mean_square(matrix, weight, units)
+    return CentredTargets(matrix / scale, intercept, scale)
+
+
+def root_mean_square(Y, weight=None, units="own"):
+    """Return the weighted rms of each column, (c,), or that of all; 1 where it is 0."""
+    largest = np.abs(Y).max(axis=0 if units == "own" else None, keepdims=True)
+    unit = Y / np.where(largest > 0, largest, 1.0)  # so that no square under- or overflows
+    squares = np.average(unit**2, axis=0, weights=weight)
+    rms = np.ravel(largest) * np.sqrt(squares if units == "own" else squares.mean())
+    return np.broadcast_to(np.where(rms > 0, rms, 1.0), Y.shape[1]).copy()
 
 
 class RegressionTarget:
-    """y as it is; one column per output."""
+    """y as it is; one column per output, each in a unit of its own."""
+
+    units = "own"
 
     def fit(self, y):
         """Learn nothing: every y is its own target."""
@@ -82,6 +93,8 @@ class RegressionTarget:
 
 class ClassTarget:
     """Labels as +-1 in one column for two classes, one-hot for more."""
+
+    units = "common"
 
     def fit(self, y):
         """Learn the sorted classes.

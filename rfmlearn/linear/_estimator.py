@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._sklearn import Interval, fit_context
-from rfmlearn._base._targets import centre
+from rfmlearn._base._targets import centre, root_mean_square
 from rfmlearn._base._tasks import RegressorTask
 from rfmlearn._typing import ArrayLike, Self
 from rfmlearn.linear._functions import Measured, recursion
@@ -153,13 +153,15 @@ class LinearRFMRegressor(RegressorTask, BaseModel):
             targets = centre(Y, weight)
             Y, offset, scale = targets.matrix, targets.intercept, targets.scale
         else:
-            offset, scale = np.zeros(Y.shape[1]), 1.0
+            offset = np.zeros(Y.shape[1])
+            scale = root_mean_square(Y, weight)
+            Y = Y / scale
         s = np.sqrt(weight)[:, None]
         problem = Measured(_backend.to_tensor(s * (rows - mean)), _backend.to_tensor(s * Y))
         settings = ("diag", "alpha", "agop_power", "max_iter", "decay", "tol")
         course = recursion(problem, **{name: getattr(self, name) for name in settings})
         ((iteration, W, metric, _),) = deque(course, maxlen=1)
-        coef = scale * _backend.to_numpy(W)
+        coef = scale[:, None] * _backend.to_numpy(W)
         intercept = offset - coef @ mean
         M = _backend.to_numpy(metric.dense(X.shape[1], self.diag))
         importances = M if self.diag else M.diagonal()

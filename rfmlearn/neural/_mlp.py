@@ -318,7 +318,7 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
         return self.loss
 
     def _target_unit(self, Y, weight):
-        return np.zeros(Y.shape[1]), 1.0
+        return np.zeros(Y.shape[1]), np.ones(Y.shape[1])
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return the outputs of the network.

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
-from rfmlearn._base._sklearn import Interval, StrOptions, fit_context
+from rfmlearn._base._sklearn import Interval, StrOptions, check_weight, fit_context
 from rfmlearn._typing import Any, ArrayLike, RandomState, Self
 from rfmlearn.features import matrix_power, top_directions
 from rfmlearn.neural._layers import layer_features, layer_inputs
@@ -198,7 +198,7 @@ class NFMTransformer(
         device = _backend.resolve_device(self.device)
         rng = check_random_state(self.random_state)
         X, y, seen = self._check_fit(X) if y is None and self._reads() else self._check_fit(X, y)
-        weight = None if sample_weight is None else self._row_weights(sample_weight, X, y)
+        weight = None if sample_weight is None else check_weight(sample_weight, X)
         estimator = self._trained(X, y, weight, rng)
         module, init = read_network(estimator)
         if hasattr(estimator, "coefs_"):

@@ -4,7 +4,7 @@
 import numpy as np
 from joblib import delayed
 
-from rfmlearn._base._calibration import fit_temperature, probabilities
+from rfmlearn._base._calibration import calibrate, probabilities
 from rfmlearn._base._tasks import ClassifierTask, RegressorTask
 from rfmlearn._typing import Any, ArrayLike, Callable, RandomState, Sequence
 from rfmlearn.kernels import Kernel
@@ -76,8 +76,8 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
         in `GridSearchCV`.
     scoring : str or callable, default=None
         None is minus the mean squared error of the outputs, which chooses better than the
-        accuracy for classes too. Otherwise a scorer as in `GridSearchCV`; a named one is given
-        the sample weights.
+        accuracy for classes too; of several targets each in units of its variance. Otherwise a
+        scorer as in `GridSearchCV`, which is given the sample weights where it takes them.
     refit : bool, default=True
         Fit the best parameters on all rows. Without it there is only `cv_results_`.
     n_jobs : int, default=None
@@ -92,9 +92,10 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
     Attributes
     ----------
     best_params_ : dict
-        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``. Of candidates whose
-        mean scores are within 1e-4 of the best, relative to it, the one with the fewest updates,
-        then the largest ridge.
+        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``, and `agop_alpha`,
+        without which they would not make the same model. Of candidates whose mean scores are
+        within 1e-4 of the best, relative to it, the one with the fewest updates, then the largest
+        ridge.
     best_iter_ : int
         Its iterate.
     best_score_ : float
@@ -197,8 +198,8 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         in `GridSearchCV`.
     scoring : str or callable, default=None
         None is minus the mean squared error of the outputs, which chooses better than the
-        accuracy for classes too. Otherwise a scorer as in `GridSearchCV`; a named one is given
-        the sample weights.
+        accuracy for classes too; of several targets each in units of its variance. Otherwise a
+        scorer as in `GridSearchCV`, which is given the sample weights where it takes them.
     refit : bool, default=True
         Fit the best parameters on all rows. Without it there is only `cv_results_`.
     n_jobs : int, default=None
@@ -213,9 +214,10 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
     Attributes
     ----------
     best_params_ : dict
-        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``. Of candidates whose
-        mean scores are within 1e-4 of the best, relative to it, the one with the fewest updates,
-        then the largest ridge.
+        Best ``kernel``, ``bandwidth``, ``diag``, ``max_iter`` and ``alpha``, and `agop_alpha`,
+        without which they would not make the same model. Of candidates whose mean scores are
+        within 1e-4 of the best, relative to it, the one with the fewest updates, then the largest
+        ridge.
     best_iter_ : int
         Its iterate.
     best_score_ : float
@@ -234,6 +236,9 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
     temperature_ : float
         Divides the scores in `predict_proba`; fitted to the held-out scores of the best
         parameters.
+    class_bias_ : ndarray of shape (n_classes,)
+        Added to the scores over `temperature_`, so that the mean probability of a class is its
+        frequency in the data; summing to 0.
 
     See Also
     --------
@@ -247,8 +252,10 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
     each split one recursion on its training rows yields all iterates, and each iterate one
     kernel matrix that serves all ridges.
 
-    `predict_proba` is a softmax whose one parameter, the temperature, is fitted to held-out
-    scores (C. Guo et al., ICML 2017). It agrees with `predict`.
+    `predict_proba` is a softmax whose parameters, a temperature and a bias for each class, are
+    fitted to held-out scores (C. Guo et al., ICML 2017). They are the probabilities of the data,
+    weighted by `sample_weight` only: `class_weight` moves scores and decisions. The most probable
+    class is that of `predict` but where two are nearly as likely, or class weights decide.
 
     Examples
     --------
@@ -318,18 +325,19 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         self.class_weight = class_weight
 
     def _calibrate(self, best, folds, target, parallel):
-        """Return the temperature fitted to the held-out scores of the chosen parameters."""
+        """Return what is fitted to the held-out scores of the chosen parameters."""
         best = dict(best)
         path = Path.of(self._spec(alphas=(best.pop("alpha"),), **best))
         scores = parallel(delayed(last_scores)(path, train, test) for train, test in folds)
         F = np.concatenate(scores)
         codes = target.encoder.transform(np.concatenate([test.y for _, test in folds]))
-        weight = np.concatenate([test.weight for _, test in folds])
-        temperature = fit_temperature(F[:, 0] if F.shape[1] == 1 else F, codes, weight)
-        return {"temperature_": temperature}
+        # without class weights: probabilities are those of the data
+        weight = np.concatenate([test.sample_weight for _, test in folds])
+        temperature, bias = calibrate(F[:, 0] if F.shape[1] == 1 else F, codes, weight)
+        return {"temperature_": temperature, "class_bias_": bias}
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Return calibrated probabilities: softmax of the scores over `temperature_`.
+        """Return calibrated probabilities: ``softmax(scores / temperature_ + class_bias_)``.
 
         Parameters
         ----------
@@ -341,4 +349,4 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns are in the order of `classes_`.
         """
-        return probabilities(self._scores(X), self.temperature_)
+        return probabilities(self._scores(X), self.temperature_, self.class_bias_)

@@ -49,7 +49,7 @@ class History:
         self.validation = None
         if validation is not None:
             X, Y, weight_val = validation
-            self.validation = X, (Y - targets.intercept) / targets.scale, weight_val
+            self.validation = X, targets.apply(Y), weight_val
         self.rows = np.zeros(0, dtype=FIELDS)
         self.best = None
 

@@ -108,7 +108,7 @@ class BaseKernelMachine(
         rows = self._rows_to_fit(X, y, sample_weight, X_val, y_val, sample_weight_val, rng)
         kernel = self._resolve_kernel(rows.X.shape[1])
         path = Path.of(RecursionSpec.of(self, rng, kernel=kernel))
-        train = Rowset(rows.X, rows.y, rows.Y, rows.weight)
+        train = Rowset(rows.X, rows.y, rows.Y, rows.weight, rows.sample_weight, rows.target.units)
         with path.guard(*train.Y.shape, train.X.dtype.itemsize):
             targets, shift, expansion, states = path.start(
                 train,
@@ -164,7 +164,7 @@ class BaseKernelMachine(
         size = geometry_of(predictor.kernel).metric_size(X.shape[1])
         M = _backend.to_numpy(state.metric.dense(size, diag))
         importances = M if M.ndim == 1 else M.diagonal()
-        coef = _backend.to_numpy(predictor.coef) * X.dtype.type(targets.scale)
+        coef = _backend.to_numpy(predictor.coef) * targets.scale.astype(X.dtype)
         return {
             "feature_matrix_": M.astype(X.dtype),
             "feature_importances_": importances / importances.sum(),

@@ -39,13 +39,19 @@ class Rowset:
     Y : ndarray of shape (n, c)
         Target matrix.
     weight : ndarray of shape (n,)
-        Row weights.
+        Row weights, class weights included.
+    sample_weight : ndarray of shape (n,)
+        Row weights without those of classes.
+    units : {"own", "common"}
+        Of the columns of Y (see `centre`).
     """
 
     X: np.ndarray
     y: np.ndarray
     Y: np.ndarray
     weight: np.ndarray
+    sample_weight: np.ndarray
+    units: str = "own"
 
     def take(self, index):
         """Return those rows that have weight."""
@@ -53,7 +59,8 @@ class Rowset:
         if index.dtype == bool:
             index = np.flatnonzero(index)
         index = index[self.weight[index] > 0]
-        return Rowset(self.X[index], self.y[index], self.Y[index], self.weight[index])
+        own = ("X", "y", "Y", "weight", "sample_weight")
+        return replace(self, **{name: getattr(self, name)[index] for name in own})
 
 
 @dataclass(frozen=True)
@@ -152,7 +159,7 @@ class Path:
         """
         spec, device = self.spec, _backend.resolve_device(self.spec.device)
         kernel, dtype = resolve_kernel(spec.kernel), train.X.dtype
-        targets = centre(train.Y, train.weight, rescale=spec.unit_free)
+        targets = centre(train.Y, train.weight, train.units if spec.unit_free else None)
         solver, dense, _ = self.plan(*train.Y.shape, dtype.itemsize)
 
         def tensor(array):

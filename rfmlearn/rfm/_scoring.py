@@ -7,11 +7,15 @@ from sklearn.base import BaseEstimator
 from rfmlearn._base._tasks import ClassifierTask, RegressorTask
 
 
-def squared_error_scores(path, train, test):
-    """Return minus the weighted mean squared error, (max_iter + 1, n_alphas)."""
+def squared_error_scores(path, train, test, unit):
+    """Return minus the weighted mean squared error, (max_iter + 1, n_alphas).
+
+    It is the mean over outputs of their errors in a unit each, an array of shape (c,).
+    """
 
     def score(F):
-        return -np.average(((F - test.Y) ** 2).mean(axis=2), axis=1, weights=test.weight)
+        errors = (((F - test.Y) / unit) ** 2).mean(axis=2)
+        return -np.average(errors, axis=1, weights=test.weight)
 
     return np.array([score(F) for F in path.scores(train, test.X)])
 
@@ -83,5 +87,5 @@ class OutputScorer:
         known = (_ClassifierOutputs if classes else _RegressorOutputs)(F)
         for name, value in known._task_attributes(self.target, train.weight).items():
             setattr(known, name, value)
-        weights = {"sample_weight": test.weight} if self.weighted else {}
+        weights = {"sample_weight": test.sample_weight} if self.weighted else {}
         return self.scorer(known, test.X, test.y, **weights)

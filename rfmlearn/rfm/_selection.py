@@ -24,6 +24,7 @@ from sklearn.model_selection import (
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context
+from rfmlearn._base._targets import centre
 from rfmlearn._typing import Any, ArrayLike, Callable, RandomState, Self, Sequence
 from rfmlearn.kernels import KERNELS, Kernel
 from rfmlearn.rfm._machine import BaseKernelMachine
@@ -173,15 +174,15 @@ class BaseRFMCV(BaseKernelMachine):
         context = self._init_callback_context(max_subtasks=2)
         context.call_on_fit_task_begin(estimator=self)
         X, y, seen = self._check_fit(X, y)
-        target = self._target().fit(y)
-        rows = Rowset(X, y, target.encode(y), self._row_weights(sample_weight, X, y))
+        rows, target = self._rowset(X, y, sample_weight)
         folds = [(rows.take(train), rows.take(test)) for train, test in self._splits(X, y, groups)]
         if not all(len(side.X) for fold in folds for side in fold):
             raise ValueError("cv gives a split one side of which has no row of positive weight.")
         parallel = Parallel(n_jobs=self.n_jobs)
         paths = self._paths(at_once=effective_n_jobs(self.n_jobs))
         select = context.subcontext("select").call_on_fit_task_begin(estimator=self)
-        scores = self._score(paths, folds, target, parallel, weighted=sample_weight is not None)
+        score = self._fold_score(target, rows, weighted=sample_weight is not None)
+        scores = self._score(paths, folds, score, parallel)
         select.call_on_fit_task_end(estimator=self)
         fitted = {**seen, **self._results(paths, scores)}
         if self.refit:
@@ -197,11 +198,22 @@ class BaseRFMCV(BaseKernelMachine):
         context.call_on_fit_task_end(estimator=self)
         return self
 
-    def _score(self, paths, folds, target, parallel, weighted):
+    def _rowset(self, X, y, sample_weight):
+        """Return all rows, and the target fitted to those that have weight."""
+        own, weight = self._row_weights(sample_weight, X, y)
+        keep = weight > 0
+        if not keep.any():
+            raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
+        target = self._target().fit(y[keep])
+        encoded = target.encode(y[keep])
+        Y = np.zeros((len(X), encoded.shape[1]))  # no split takes a row without weight
+        Y[keep] = encoded
+        return Rowset(X, y, Y, weight, own, target.units), target
+
+    def _score(self, paths, folds, score, parallel):
         """Return the scores of all candidates, (paths, folds, iterates times ridges)."""
         n, n_outputs = max(fold[0].Y.shape for fold in folds)
         at_once = min(effective_n_jobs(self.n_jobs), len(paths) * len(folds))
-        score = self._fold_score(target, weighted)
         with paths[0].guard(n, n_outputs, folds[0][0].X.dtype.itemsize, at_once):
             scores = parallel(
                 delayed(score)(path, train, test) for path, (train, test) in product(paths, folds)
@@ -284,10 +296,13 @@ class BaseRFMCV(BaseKernelMachine):
             for diag in kinds:
                 yield kernel, float(bandwidth), bool(diag)
 
-    def _fold_score(self, target, weighted):
+    def _fold_score(self, target, rows, weighted):
         """Return the function that scores a path on one fold."""
         if self.scoring is None:
-            return squared_error_scores
+            # of several outputs each in units of its spread; of one as it is
+            several = target.units == "own" and rows.Y.shape[1] > 1
+            unit = centre(rows.Y, rows.weight).scale if several else 1.0
+            return partial(squared_error_scores, unit=unit)
         score = OutputScorer(target, check_scoring(self._plain(), self.scoring), weighted)
         return partial(scorer_scores, score=score)
 
@@ -300,6 +315,7 @@ class BaseRFMCV(BaseKernelMachine):
                 "diag": path.spec.diag,
                 "max_iter": iterate,
                 "alpha": alpha,
+                "agop_alpha": path.spec.agop_alpha,
             }
             for path in paths
             for iterate in range(self.max_iter + 1)

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._progress import STOPPING_CONSTRAINTS, Listeners, Progress
-from rfmlearn._base._sklearn import HasMethods, Interval, StrOptions, fit_context
+from rfmlearn._base._sklearn import HasMethods, Interval, StrOptions, check_weight, fit_context
 from rfmlearn._typing import Any, ArrayLike, Callable, RandomState, Self
 from rfmlearn.wrapping._recursion import WrappedRecursion, apply_map, parted
 
@@ -229,7 +229,7 @@ class RecursiveFeatureLearner(
             params = dict(process_routing(self, "fit", **fit_params).estimator.fit)
         weight = None
         if params.get("sample_weight") is not None:
-            params["sample_weight"] = weight = self._row_weights(params["sample_weight"], X, y)
+            params["sample_weight"] = weight = check_weight(params["sample_weight"], X)
             if is_classifier(self.estimator) and (y[weight > 0] == y[weight > 0][0]).all():
                 raise ValueError("sample_weight is 0 for the rows of all classes but one.")
         rows, held_out = (X, y, params), None
