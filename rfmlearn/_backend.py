@@ -66,6 +66,20 @@ def resolve_device(device):
     return resolved
 
 
+_HOME = os.getpid()
+
+
+def _leave_the_parents_threads():
+    """In a forked child, whose parent's OpenMP threads are gone, go on with one.
+
+    Work for several would wait for them for ever. Nothing happens in any other process.
+    """
+    global _HOME
+    if os.getpid() != _HOME:
+        _HOME = os.getpid()
+        torch.set_num_threads(1)
+
+
 def isolated(function: F) -> F:
     """Make a function compute what it computes by itself, whatever torch context it is called in.
 
@@ -76,6 +90,7 @@ def isolated(function: F) -> F:
 
     @wraps(function)
     def alone(*args, **kwargs):
+        _leave_the_parents_threads()
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.enable_grad())
@@ -244,6 +259,6 @@ def memory_guard(n_rows, n_bytes, device, budget=None, advice=None):
     try:
         yield
     except RuntimeError as error:  # torch.OutOfMemoryError of an accelerator is one too
-        if "alloc" not in str(error) and "out of memory" not in str(error):
+        if not any(words in str(error) for words in ("DefaultCPUAllocator", "out of memory")):
             raise
         raise MemoryError(f"{need}; the allocation was refused. {advice}") from error

@@ -17,10 +17,13 @@ class Metric:
     ----------
     matrix, root : tensor of shape (d, d) or (d,), or None
         M and ``M^(1/2)``, in float64 on the CPU.
+    factor : tensor of shape (d, k), or None
+        F of ``M = F F^T`` with orthogonal columns, where the rank is known to be a small part of d.
     """
 
     matrix: torch.Tensor | None = None
     root: torch.Tensor | None = None
+    factor: torch.Tensor | None = None
 
     @classmethod
     def of(cls, agop, agop_power=1.0, matrix_scaling=None, rank=None):
@@ -55,7 +58,11 @@ class Metric:
             values = values * top**agop_power
         if V is None:
             return cls(values, values.sqrt())
-        return cls((V * values) @ V.mT, (V * values.sqrt()) @ V.mT)
+        if rank is not None and 2 * rank <= len(V):
+            values, V = values[-rank:], V[:, -rank:]  # in ascending order: the others are 0
+        factor = V * values.sqrt()
+        low = V.shape[1] < len(V)
+        return cls((V * values) @ V.mT, factor @ V.mT, factor if low else None)
 
     def dense(self, d, diag):
         """Return M as a tensor also where it is the identity."""

@@ -26,7 +26,7 @@ class GradientMoments:
     ----------
     diag : bool
         Keep the diagonal of the second moment only.
-    root : tensor of shape (d, d) or (d,), optional
+    root : tensor of shape (d, k) or (d,), optional
         The gradients are with respect to rows times this; the result is one of rows.
     n_rows : int, optional
         How many rows will be taken in; needed with `root`.
@@ -49,7 +49,7 @@ class GradientMoments:
         Of rows that have several slots the moments are summed over them; each has its own mean.
         """
         if self._each(G.shape[1]):
-            G = G @ self.root
+            G = G @ self.root.mT
         wG = G if weight is None else G * weight[:, None, None]
         self.rank += G.shape[0] * G.shape[1]
         if slot == 0:
@@ -69,7 +69,7 @@ class GradientMoments:
             second = second - (mean.square().sum(0) if self.diag else mean.T @ mean)
         if root is None or self._each(len(self.first[0])):
             return second
-        return second * root.square() if root.ndim == 1 else root @ second @ root
+        return second * root.square() if root.ndim == 1 else root @ second @ root.mT
 
     def _each(self, n_outputs):
         """Say whether the chain rule is for each gradient: few of them in many dimensions.

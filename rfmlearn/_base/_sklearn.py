@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The private names of scikit-learn that the package uses. No other file imports one."""
 
+import inspect
+
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils._set_output import _get_output_config
@@ -18,6 +20,7 @@ __all__ = [
     "fit_context",
     "makes_frames",
     "svm_gamma",
+    "takes_weight",
 ]
 
 
@@ -39,6 +42,13 @@ def check_weight(sample_weight, X):
 def makes_frames(estimator):
     """Say whether `set_output` or the configuration ask ``transform`` for a data frame."""
     return _get_output_config("transform", estimator)["dense"] != "default"
+
+
+def takes_weight(scorer):
+    """Say whether a scorer, made by scikit-learn or a callable, takes `sample_weight`."""
+    function = getattr(scorer, "_score_func", scorer)
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.name == "sample_weight" or p.kind == p.VAR_KEYWORD for p in parameters)
 
 
 def svm_gamma(machine):

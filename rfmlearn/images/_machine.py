@@ -139,8 +139,13 @@ class BaseConvRFM(BaseKernelMachine):
     def _attributes(self, state, history, X, targets, diag, flat):
         fitted = super()._attributes(state, history, X, targets, diag, flat)
         grid = state.predictor.kernel.grid
-        filters, strengths = top_directions(fitted["feature_matrix_"])
-        weights = _backend.to_tensor(fitted["feature_matrix_"].diagonal().astype(np.float64))
+        M = (
+            fitted["_matrix"]
+            if fitted["_factor"] is None
+            else fitted["_factor"] @ fitted["_factor"].T
+        )
+        filters, strengths = top_directions(M)
+        weights = _backend.to_tensor(M.diagonal().astype(np.float64))
         pixels = _backend.to_numpy(grid.fold(weights.repeat(1, grid.positions, 1)))[0]
         return {
             **fitted,

@@ -29,8 +29,8 @@ class Predictor:
         The n training rows in the metric.
     coef : tensor of shape (n, c)
         Dual coefficients.
-    root : tensor of shape (d, d) or (d,), or None
-        Root of the metric, on the device and in the dtype of the rows.
+    root : tensor of shape (d, k) or (d,), or None
+        Root or factor of the metric, on the device and in the dtype of the rows.
     bandwidth : 0-d tensor
         L.
     shift : tensor of shape (d,), or None
@@ -88,7 +88,7 @@ class Predictor:
     def _chain(self, G):
         """Turn gradients in the metric's coordinates into gradients in those of X."""
         if self.root is not None:
-            G = G * self.root if self.root.ndim == 1 else G @ self.root
+            G = G * self.root if self.root.ndim == 1 else G @ self.root.mT
         return G / self.bandwidth
 
     def second_moment(

@@ -47,8 +47,8 @@ class Rows:
         ----------
         X : tensor of shape (n, d)
             Data.
-        root : tensor of shape (d, d) or (d,), optional
-            Root of the metric, or its diagonal; None is the identity.
+        root : tensor of shape (d, k) or (d,), optional
+            Root or factor of the metric, or its diagonal; None is the identity.
         bandwidth : float or 0-d tensor
             L.
 

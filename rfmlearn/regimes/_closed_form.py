@@ -74,6 +74,12 @@ def fit(regime, kernel, X, R, weight, alphas, training_time, device):
     advice = "Pass X as float32 to halve it, or take RFMRegressor(NTK(), max_iter=0)."
     with _backend.memory_guard(n, 4 * n * n * X.dtype.itemsize, device, advice=advice):
         A = kernel.gram(Rows.of(tensor(X)))
+        if not _backend.holds(torch.isfinite(A).all()):
+            raise ValueError(
+                f"The kernel matrix is not finite in {X.dtype}: covariances overflow from layer "
+                "to layer. Lower weight_std (None keeps the size of a signal) or depth, or bring "
+                "the columns of X to similar scales with StandardScaler."
+            )
         s, R = tensor(np.sqrt(weight))[:, None], tensor(R)
         A.mul_(s).mul_(s.mT)
         count = float(weight.sum() * R.shape[1])

@@ -18,7 +18,7 @@ from rfmlearn._base._warn import warn
 from rfmlearn._metric import Metric
 from rfmlearn._typing import ArrayLike, Self
 from rfmlearn.features import top_directions
-from rfmlearn.kernels import KERNELS, Kernel, resolve_kernel
+from rfmlearn.kernels import KERNELS, Kernel, RadialKernel, Rows, resolve_kernel
 from rfmlearn.kernels._expansion import Predictor
 from rfmlearn.kernels._geometry import geometry_of
 from rfmlearn.rfm._history import History
@@ -166,7 +166,6 @@ class BaseKernelMachine(
         importances = M if M.ndim == 1 else M.diagonal()
         coef = _backend.to_numpy(predictor.coef) * targets.scale.astype(X.dtype)
         return {
-            "feature_matrix_": M.astype(X.dtype),
             "feature_importances_": importances / importances.sum(),
             "dual_coef_": coef[:, 0] if flat else coef,
             "X_fit_": X,
@@ -175,8 +174,45 @@ class BaseKernelMachine(
             "n_iter_": int(history["iteration"][-1]),
             "best_iter_": state.iteration,
             "history_": history,
-            "_metric_root": None if predictor.root is None else _backend.to_numpy(predictor.root),
+            **self._metric_attributes(state, M.astype(X.dtype)),
         }
+
+    def _metric_attributes(self, state, M):
+        """Return what is kept of the metric, and the rows in it.
+
+        Of a metric of low rank its factor, from which the matrices are made when they are asked
+        for; else both. Rows of a table are kept in the metric too, which is as much again as
+        `X_fit_`, so that a prediction need not map them all; patches of images, which overlap, are not.
+        """
+        predictor, factor = state.predictor, state.metric.factor
+        root = None if predictor.root is None else _backend.to_numpy(predictor.root)
+        kept = {"_matrix": M, "_root": root, "_factor": None, "_rows": None}
+        if factor is not None:
+            kept.update(_matrix=None, _root=None, _factor=_backend.to_numpy(factor).astype(M.dtype))
+        if getattr(predictor.kernel, "grid", None) is None:
+            rows = predictor.rows
+            parts = (rows.values, rows.sq_norms, rows.resolution)
+            kept["_rows"] = tuple(map(_backend.to_numpy, parts))
+        return kept
+
+    @property
+    def feature_matrix_(self):
+        """The learned M; setting it is where a warm start begins."""
+        if "_matrix" not in vars(self):
+            raise AttributeError(f"This {type(self).__name__} is not fitted: it has no metric.")
+        return self._matrix if self._factor is None else self._factor @ self._factor.T
+
+    @feature_matrix_.setter
+    def feature_matrix_(self, M):
+        self._matrix, self._factor = np.asarray(M), None
+
+    @property
+    def _metric_root(self):
+        """The symmetric root of M; None for the identity."""
+        if self._factor is None:
+            return self._root
+        length = np.linalg.norm(self._factor, axis=0)
+        return (self._factor / np.where(length > 0, length, 1)) @ self._factor.T
 
     def _resolve_kernel(self, n_features):
         """Return the kernel of rows of so many features."""
@@ -201,15 +237,14 @@ class BaseKernelMachine(
         def tensor(array):
             return None if array is None else _backend.to_tensor(array, device)
 
-        X = tensor(self.X_fit_)
-        return Predictor.of(
-            self.kernel_,
-            X,
-            tensor(self.dual_coef_.reshape(len(X), -1)),
-            tensor(self._metric_root),
-            X.new_full((), self.bandwidth_),
-            tensor(self._shift),
-        )
+        coef = tensor(self.dual_coef_.reshape(len(self.X_fit_), -1))
+        radial = self._factor is not None and isinstance(self.kernel_, RadialKernel)
+        root = tensor(self._factor if radial else self._metric_root)
+        kernel, shift = self.kernel_, tensor(self._shift)
+        bandwidth = coef.new_full((), self.bandwidth_)
+        if self._rows is None:
+            return Predictor.of(kernel, tensor(self.X_fit_), coef, root, bandwidth, shift)
+        return Predictor(kernel, Rows(*map(tensor, self._rows)), coef, root, bandwidth, shift)
 
     @_backend.isolated
     def _scores(self, X):
@@ -270,9 +305,10 @@ class BaseKernelMachine(
             self._refuse_frames()
             directions, strengths = top_directions(self.feature_matrix_, n_components)
             return X @ (directions * np.sqrt(strengths)[:, None]).T
-        if self._metric_root is None:
+        root = self._metric_root
+        if root is None:
             return X.copy()
-        return X * self._metric_root if self._metric_root.ndim == 1 else X @ self._metric_root
+        return X * root if root.ndim == 1 else X @ root
 
     def _refuse_frames(self):
         """Raise under `set_output`, whose column names are those of all features."""

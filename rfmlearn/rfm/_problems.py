@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 
 from rfmlearn import _backend
+from rfmlearn.kernels import RadialKernel
 from rfmlearn.kernels._expansion import Predictor
 from rfmlearn.kernels._lazy import LazyGram
 from rfmlearn.solvers import KernelSystem
@@ -35,8 +36,13 @@ class Problem:
         self.Y, self.weight, self.shift, self.kernel = Y, weight, shift, kernel
 
     def _root(self, metric):
-        """Return the root of a metric on the device and in the dtype of the targets."""
-        return None if metric.root is None else metric.root.to(self.Y)
+        """Return the root of a metric on the device and in the dtype of the targets.
+
+        A kernel of distances does with a factor, and with as many coordinates as that has columns.
+        """
+        own = metric.factor if isinstance(self.kernel, RadialKernel) else None
+        root = metric.root if own is None else own
+        return None if root is None else root.to(self.Y)
 
     def _bandwidth(self, factor, variance):
         """Return L; with a variance of each coordinate the factor is of its spread."""

@@ -4,7 +4,9 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from rfmlearn._base._sklearn import takes_weight
 from rfmlearn._base._tasks import ClassifierTask, RegressorTask
+from rfmlearn._base._warn import warn
 
 
 def squared_error_scores(path, train, test, unit):
@@ -35,9 +37,25 @@ def scorer_scores(path, train, test, score):
     Returns
     -------
     ndarray of shape (max_iter + 1, n_alphas)
-        The scores.
+        The scores; NaN where the scorer refuses, as a deviance does a negative prediction.
     """
-    return np.array([[score(f, train, test) for f in F] for F in path.scores(train, test.X)])
+
+    def one(f):
+        try:
+            return score(f, train, test)
+        except Exception as error:
+            said.append(f"{type(error).__name__}: {error}")
+            return np.nan
+
+    said: list[str] = []
+    scores = np.array([[one(f) for f in F] for F in path.scores(train, test.X)])
+    if said:
+        warn(
+            f"Scoring failed for {len(said)} of {scores.size} candidates of a split, which count "
+            f"as NaN. The last time it said: {said[-1]}",
+            UserWarning,
+        )
+    return scores
 
 
 def last_scores(path, train, test):
@@ -75,11 +93,12 @@ class OutputScorer:
     scorer : callable
         From estimator, X and y to a number.
     weighted : bool
-        Pass the row weights to the scorer.
+        Pass the row weights to the scorer, if it takes any.
     """
 
     def __init__(self, target, scorer, weighted):
-        self.target, self.scorer, self.weighted = target, scorer, weighted
+        self.target, self.scorer = target, scorer
+        self.weighted = weighted and takes_weight(scorer)
 
     def __call__(self, F, train, test):
         """Score the outputs F of shape (m, c) at the rows of `test`."""

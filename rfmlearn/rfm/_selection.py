@@ -9,6 +9,7 @@ from numbers import Real
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy.stats import rankdata
+from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import (
@@ -22,6 +23,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context
 from rfmlearn._base._targets import centre
@@ -135,6 +137,9 @@ class BaseRFMCV(BaseKernelMachine):
         self.device = device
         self.random_state = random_state
 
+    # with metadata routing `groups` are the splitter's, not the estimator's own
+    __metadata_request__fit = {"groups": UNUSED}
+
     @fit_context()
     def fit(  # type: ignore[override]
         self,
@@ -224,6 +229,8 @@ class BaseRFMCV(BaseKernelMachine):
         """Return the splits as a list, by the user's `cv` or by the automatic rule."""
         classes = is_classifier(self)
         if groups is not None:
+            if get_config()["enable_metadata_routing"]:
+                process_routing(self, "fit", groups=groups)
             groups = column_or_1d(groups)
             check_consistent_length(X, groups)
         if self.cv is not None:
@@ -238,7 +245,7 @@ class BaseRFMCV(BaseKernelMachine):
             # a class of one row cannot be on both sides
             kind = StratifiedShuffleSplit if classes and counts.min() > 1 else ShuffleSplit
             splitter = kind(1, test_size=0.2, **seed)
-        elif classes:
+        elif classes and counts.max() > 1:
             # classes smaller than the number of folds are spread as far as they go
             splitter = StratifiedKFold(int(np.clip(counts.max(), 2, 5)), shuffle=True, **seed)
         else:
@@ -246,6 +253,19 @@ class BaseRFMCV(BaseKernelMachine):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             return list(splitter.split(X, y, groups))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return how metadata reach the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+            ``sample_weight`` is the estimator's own, ``groups`` go to `cv` or the default splits.
+        """
+        splitter = GroupKFold() if self.cv is None else check_cv(self.cv)
+        mapping = MethodMapping().add(caller="fit", callee="split")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(splitter=splitter, method_mapping=mapping)
 
     def _by_group(self, n, n_groups, counts):
         """Return the splitter for n rows in groups, in classes of so many rows."""
@@ -324,7 +344,9 @@ class BaseRFMCV(BaseKernelMachine):
         scores = scores.transpose(0, 2, 1).reshape(len(grid), -1)
         mean = scores.mean(axis=1)
         if np.isnan(mean).all():
-            raise ValueError("The scores of all candidates are NaN.")
+            raise ValueError(
+                "The scores of all candidates are NaN: `scoring` refuses every prediction."
+            )
         best = _simplest_of_the_best(grid, mean)
         results = {"params": grid}
         for name in grid[0]:

@@ -139,7 +139,8 @@ def _why(K, alpha, jitter):
     if not _backend.holds(torch.isfinite(K).all()):
         return (
             "The kernel matrix holds NaN or inf. If the kernel is your own, its value at "
-            "some pair of rows is not finite."
+            "some pair of rows is not finite; if it is that of a wide network, its covariances "
+            "overflow: lower weight_std or depth."
         )
     return (
         f"The kernel system is not positive definite with alpha={alpha:g}, nor with a jitter "

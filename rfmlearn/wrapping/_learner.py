@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Feature learning around any scikit-learn estimator."""
 
+import inspect
+from functools import update_wrapper, wraps
 from numbers import Integral, Real
+from types import MethodType
 
 import numpy as np
 from sklearn import get_config
@@ -18,7 +21,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
@@ -33,6 +36,35 @@ FIELDS = [("iteration", np.int64), ("train_score", np.float64), ("validation_sco
 def _has(method):
     """Return a check whether the wrapped estimator has a method."""
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), method)
+
+
+class _WithItsWeights:
+    """A ``fit`` that has `sample_weight` in its signature where that of the wrapped estimator has.
+
+    Others look there: scikit-learn's calibration, for instance, would else leave the weights out.
+    """
+
+    def __init__(self, fit):
+        self.fit = fit
+        update_wrapper(self, fit)
+
+    def __get__(self, learner, owner=None):
+        if learner is None:
+            return self.fit
+        if has_fit_parameter(learner.estimator, "sample_weight"):
+            return MethodType(self.fit, learner)
+        return MethodType(_without_weights(self.fit), learner)
+
+
+def _without_weights(fit):
+    @wraps(fit)
+    def plain(self, X, y, **fit_params):
+        return fit(self, X, y, **fit_params)
+
+    whole = inspect.signature(fit)
+    kept = [p for name, p in whole.parameters.items() if name != "sample_weight"]
+    plain.__signature__ = whole.replace(parameters=kept)
+    return plain
 
 
 class RecursiveFeatureLearner(
@@ -189,8 +221,11 @@ class RecursiveFeatureLearner(
     def _target_checks(self):
         return {"multi_output": True, "y_numeric": is_regressor(self.estimator)}
 
+    @_WithItsWeights
     @fit_context(skip_nested=False)
-    def fit(self, X: ArrayLike, y: ArrayLike, **fit_params: Any) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Learn the features and fit the estimator to them.
 
         Parameters
@@ -199,9 +234,10 @@ class RecursiveFeatureLearner(
             Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets, as the estimator takes them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the fits, the AGOP and the scores; the estimator must take them.
         **fit_params : dict
-            For the ``fit`` of the estimator, array-likes of n_samples entries by row.
-            ``sample_weight`` weighs the rows of the AGOP and of the scores too.
+            For the ``fit`` of the estimator. `X_val` is mapped as the rows are.
 
         Returns
         -------
@@ -225,8 +261,10 @@ class RecursiveFeatureLearner(
         if is_classifier(self.estimator):
             check_classification_targets(y)
         params = dict(fit_params)
+        if sample_weight is not None:
+            params["sample_weight"] = sample_weight
         if get_config()["enable_metadata_routing"]:
-            params = dict(process_routing(self, "fit", **fit_params).estimator.fit)
+            params = dict(process_routing(self, "fit", **params).estimator.fit)
         weight = None
         if params.get("sample_weight") is not None:
             params["sample_weight"] = weight = check_weight(params["sample_weight"], X)
@@ -300,20 +338,22 @@ class RecursiveFeatureLearner(
         check_is_fitted(self, "estimator_")
         return apply_map(self._check(X), self._map)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike, **predict_params: Any) -> Any:
         """Predict with the estimator fitted to the mapped rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
+        **predict_params : dict
+            For the ``predict`` of the estimator, such as ``return_std=True``.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            What the estimator predicts.
+            What the estimator predicts; a tuple where it returns more.
         """
-        return self._of("predict", X)
+        return self._of("predict", X, **predict_params)
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: ArrayLike) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from rfmlearn import _backend
-from rfmlearn._base._targets import hold_out
+from rfmlearn._base._targets import hold_out, root_mean_square
 from rfmlearn._metric import Metric
 from rfmlearn.features import GradientMoments
 from rfmlearn.wrapping._gradients import gradients_of
@@ -61,14 +61,15 @@ class WrappedRecursion:
         """Yield the iterates 0, ..., max_iter, fewer if an AGOP is 0."""
         weight = params.get("sample_weight")
         spread = _spread(X, weight)
+        unit = self._units(y, weight)
         state = Iterate(0, None, None)
         for iteration in range(max_iter + 1):
             Z = apply_map(X, state.map)
-            state.estimator = self.fit(Z, y, params)
+            state.estimator = self.fit(Z, y, mapped(params, state.map))
             yield state
             if iteration == max_iter:
                 return
-            A, rank = self.agop(state, Z, weight, rng)
+            A, rank = self.agop(state, Z, weight, unit, rng)
             metric = Metric.of(A, self.agop_power, "spectral", rank)
             if metric is None:  # nothing changes with the rows
                 return
@@ -77,7 +78,15 @@ class WrappedRecursion:
             root = (root * (spread / left if left > 0 else 1.0)).astype(X.dtype)
             state = Iterate(iteration + 1, M, root)
 
-    def agop(self, state, Z, weight, rng):
+    @staticmethod
+    def _units(y, weight):
+        """Return the unit (c, 1) of each of several targets, whose gradients are to be added."""
+        if y.ndim == 1 or y.shape[1] == 1 or y.dtype.kind not in "fiu":
+            return 1.0
+        Y = y - np.average(y, axis=0, weights=weight)
+        return root_mean_square(Y.astype(np.float64), weight)[:, None]
+
+    def agop(self, state, Z, weight, unit, rng):
         """Return the AGOP with respect to the rows before their map, and how many gradients."""
         estimator, n_samples = state.estimator, self.n_agop_samples
         if callable(self.gradient):
@@ -103,6 +112,8 @@ class WrappedRecursion:
                 raise ValueError(
                     f"A gradient of {type(estimator).__name__} ({self.kind}) is NaN or infinite."
                 )
+            if np.size(unit) == G.shape[1]:
+                G /= unit
             w = None if weight is None else _backend.to_tensor(weight[block])
             moments.add(_backend.to_tensor(G), w)
         return moments.result(self.center_gradients), moments.rank
@@ -115,13 +126,37 @@ def parted(X, y, params, fraction, by_class, rng):
         raise ValueError(f"early_stopping=True holds rows out, and n_samples={n} are too few.")
     size = max(2, int(np.ceil(fraction * n)))
 
-    def of(value, index):
-        return np.asarray(value)[index] if np.ndim(value) and len(value) == n else value
+    def of(name, value, index):
+        if name == "sample_weight" and value is not None:
+            return np.asarray(value)[index]
+        if name not in VALIDATION and np.ndim(value):
+            raise ValueError(
+                f"early_stopping=True holds rows out, and whether {name!r} has an entry for each "
+                "row is not known here. Choose max_iter by a grid search, or fit without it."
+            )
+        return value
 
     return [
-        (X[index], y[index], {name: of(value, index) for name, value in params.items()})
+        (X[index], y[index], {name: of(name, value, index) for name, value in params.items()})
         for index in hold_out(n, size, y if by_class else None, rng)
     ]
+
+
+# Names under which estimators take rows to validate on: ours are mapped, others refused.
+VALIDATION = {"X_val", "y_val", "sample_weight_val"}
+ELSEWHERE = {"eval_set", "eval_X", "validation_data", "validation_set", "X_valid", "X_test"}
+
+
+def mapped(params, root):
+    """Return the further parameters of a fit, validation rows mapped as the rows are."""
+    for name in ELSEWHERE & params.keys():
+        raise ValueError(
+            f"{name} would reach the estimator as it is, while its training rows are mapped. Pass "
+            "X_val and y_val to an estimator that has them, or set early_stopping=True here."
+        )
+    if params.get("X_val") is None:
+        return params
+    return {**params, "X_val": apply_map(np.asarray(params["X_val"]), root)}
 
 
 def apply_map(X, root):
