@@ -272,3 +272,101 @@ def test_the_svm_regressor_scales_the_target():
     X = rng.normal(size=(80, 1))
     model = _models.make("svm", False).fit(X, 1e4 + 1e3 * np.sin(X[:, 0]))
     assert model.score(X, 1e4 + 1e3 * np.sin(X[:, 0])) > 0.95
+
+
+# ---------------------------------------------------------------- what users of runners report
+
+
+def made_up(folder, name, seed):
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((50, 3))
+    np.savez(folder / f"{name}.npz", X=A, y=A[:, 0] if seed % 2 else rng.standard_normal(50))
+
+
+def command(data, out, *more, **env):
+    words = ["--data", data, "--models", "krr", "--folds", "1", "--out", out, *more]
+    return subprocess.run(
+        [sys.executable, "-m", "rfmlearn.benchmark", *map(str, words)],
+        capture_output=True, timeout=120, encoding="utf-8", env={**os.environ, **env},
+    )  # fmt: skip
+
+
+def figures(out):
+    """Return the figures of each line of a result, without its times."""
+    lines = csv.DictReader(out.read_text(encoding="utf-8").splitlines())
+    return {line["table"]: line["r2"] for line in lines}
+
+
+@pytest.mark.parametrize("size", ["half", "nothing"])
+def test_one_broken_table_does_not_end_the_run(tmp_path, size):
+    # MedMNIST/MedMNIST#39, bowang-lab/MedSAM#112: neither an OSError nor a ValueError
+    data = tmp_path / "data"
+    made_up(data, "good", 1)
+    made_up(data, "bad", 3)
+    whole = (data / "bad.npz").read_bytes()
+    (data / "bad.npz").write_bytes(whole[: len(whole) // 2] if size == "half" else b"")
+    done = command(data, tmp_path / "o.csv")
+    assert "Traceback" not in done.stderr and done.returncode == 0
+    assert "skipped data set bad: cannot be read" in done.stdout
+    assert set(figures(tmp_path / "o.csv")) == {"good"}
+
+
+def test_names_that_look_alike_have_cells_of_their_own(tmp_path):
+    # esqLABS/esqlabsR#1084, ndenev/k8sql#66
+    data, out = tmp_path / "data", tmp_path / "o.csv"
+    for name, seed in (("a b", 1), ("a+b", 2), ("größe 数据", 3)):
+        made_up(data, name, seed)
+    assert command(data, out).returncode == 0
+    found = figures(out)
+    assert len(set(found.values())) == 3
+    again = command(data, out)
+    assert "3 of them done already" in again.stdout and figures(out) == found
+    # other rows under an old name are not what was computed for it
+    made_up(data, "a b", 5)
+    assert "2 of them done already" in command(data, out).stdout
+    assert figures(out)["a b"] != found["a b"] and figures(out)["a+b"] == found["a+b"]
+
+
+def test_a_torn_cell_is_done_again(tmp_path):
+    data, out = tmp_path / "data", tmp_path / "o.csv"
+    made_up(data, "one", 1)
+    command(data, out)
+    found = figures(out)
+    (cell,) = (tmp_path / "o.csv.cells").rglob("*.json")
+    for content in ("", '{"r2": 0.', "[1]", "\x00"):
+        cell.write_text(content)
+        assert command(data, out).returncode == 0
+        assert figures(out) == found
+
+
+def test_files_are_written_in_utf_8_whatever_the_machine_speaks(tmp_path):
+    # davanstrien/flyswot PR#750, cqfn/veniq PR#69
+    made_up(tmp_path / "data", "größe 数据", 1)
+    done = command(
+        tmp_path / "data", tmp_path / "o.csv",
+        PYTHONWARNDEFAULTENCODING="1", PYTHONIOENCODING="ascii", LC_ALL="C",
+    )  # fmt: skip
+    assert done.returncode == 0 and set(figures(tmp_path / "o.csv")) == {"größe 数据"}
+    ours = [s for s in done.stderr.splitlines() if "EncodingWarning" in s and "rfmlearn" in s]
+    assert not ours
+
+
+def test_results_that_cannot_be_kept_are_reported(tmp_path):
+    made_up(tmp_path / "data", "one", 1)
+    (tmp_path / "o.csv.cells").write_text("a file where the folder should be")
+    done = command(tmp_path / "data", tmp_path / "o.csv")
+    assert "Traceback" not in done.stderr
+    assert "not kept for the next run: one krr 0" in done.stdout
+    assert set(figures(tmp_path / "o.csv")) == {"one"}
+    nowhere = command(tmp_path / "data", tmp_path / "o.csv" / "deeper" / "o.csv")
+    assert nowhere.returncode == 2 and nowhere.stderr.startswith("error: ")
+    assert "Traceback" not in nowhere.stderr
+
+
+def test_arguments_that_make_no_sense(tmp_path):
+    made_up(tmp_path / "data", "one", 1)
+    zero = command(tmp_path / "data", tmp_path / "o.csv", "--folds", "0")
+    assert zero.returncode == 2 and "0 is not positive" in zero.stderr
+    twice = command(tmp_path / "data", tmp_path / "o.csv", "--models", "krr", "krr")
+    assert twice.returncode == 0 and "1 cells" in twice.stdout

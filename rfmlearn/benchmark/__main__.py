@@ -12,6 +12,14 @@ from joblib import Parallel, delayed
 from rfmlearn.benchmark import _cells, _models, _report, _tables
 
 
+def _positive(text):
+    """Return a positive whole number."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
 def parse(argv=None):
     """Return the parsed arguments."""
     parser = argparse.ArgumentParser(
@@ -28,8 +36,10 @@ def parse(argv=None):
         help=f"from {', '.join(_models.MODELS)}, or dotted names of scikit-learn estimators",
     )
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="only these data sets")
-    parser.add_argument("--max-rows", type=int, help="skip larger data sets")
-    parser.add_argument("--folds", type=int, help="only so many folds of each data set, the first")
+    parser.add_argument("--max-rows", type=_positive, help="skip larger data sets")
+    parser.add_argument(
+        "--folds", type=_positive, help="only so many folds of each data set, the first"
+    )
     parser.add_argument(
         "--task",
         choices=["auto", "classification", "regression"],
@@ -50,9 +60,9 @@ def parse(argv=None):
 
 
 def plan(args):
-    """Return the cells to have, their data files, and what is skipped and why."""
-    skipped, models = [], []
-    for name in args.models:
+    """Return models, cells with their files, digests of these, and what is skipped and why."""
+    skipped, models, contents = [], [], {}
+    for name in dict.fromkeys(args.models):
         reason = _models.why_not(name)
         if reason:
             skipped.append(f"model {name}: {reason}")
@@ -67,7 +77,8 @@ def plan(args):
             continue
         try:
             table = _tables.read(path, args.task)
-        except (OSError, KeyError, ValueError, IndexError) as error:
+            contents[name] = _tables.digest(path)
+        except Exception as error:  # a broken file ends no run
             skipped.append(f"data set {name}: cannot be read ({type(error).__name__}: {error})")
             continue
         if args.max_rows and len(table.X) > args.max_rows:
@@ -76,31 +87,43 @@ def plan(args):
         n_folds = 1 if args.protocol == "paper" else len(table.folds)
         n_folds = min(n_folds, args.folds or n_folds)
         cells |= {(name, m, fold): path for m, fold in product(models, range(n_folds))}
-    return models, cells, skipped
+    return models, cells, contents, skipped
 
 
 def main(argv=None):
     """Run what is missing, then report; return the exit status."""
     args = parse(argv)
-    out = Path(args.out)
+    for stream in (sys.stdout, sys.stderr):  # names of data sets may be in any script
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        models, cells, skipped = plan(args)
-    except FileNotFoundError as error:
+        return benchmark(args, Path(args.out))
+    except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+
+
+def benchmark(args, out):
+    """Run what is missing, then report; return the exit status."""
+    models, cells, contents, skipped = plan(args)
+    out.parent.mkdir(parents=True, exist_ok=True)
     for line in skipped:
         print(f"skipped {line}")
     if not cells:
         print("error: nothing is left to run", file=sys.stderr)
         return 2
-    store = _cells.Store(out.with_name(f"{out.name}.cells") / args.protocol)
+    store = _cells.Store(out.with_name(f"{out.name}.cells") / args.protocol, contents)
     missing = [cell for cell in cells if store.get(cell) is None]
     print(f"{len(cells)} cells, {len(cells) - len(missing)} of them done already")
     start = time.monotonic()
     work = Parallel(n_jobs=args.n_jobs, return_as="generator_unordered", batch_size=1)(
         delayed(_cells.run)(store, cell, cells[cell], args.task, args.protocol) for cell in missing
     )
-    for done, cell in enumerate(work, 1):
+    fresh, unstored = {}, {}
+    for done, (cell, result, problem) in enumerate(work, 1):
+        fresh[cell] = result
+        if problem:
+            unstored[cell] = problem
         passed = time.monotonic() - start
         left = passed / done * (len(missing) - done)
         name = " ".join(map(str, cell))
@@ -110,12 +133,14 @@ def main(argv=None):
         print(file=sys.stderr)
     results = {}
     for cell in cells:
-        if (result := store.get(cell)) is not None:
+        result = fresh.get(cell) or store.get(cell)
+        if result is not None and "error" not in result:
             results[cell] = result
-        elif reason := store.error(cell):
-            print(f"failed {' '.join(map(str, cell))}: {reason}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(_report.to_csv(results))
+        elif result is not None:
+            print(f"failed {' '.join(map(str, cell))}: {result['error']}")
+        if cell in unstored:
+            print(f"not kept for the next run: {' '.join(map(str, cell))}: {unstored[cell]}")
+    out.write_text(_report.to_csv(results), encoding="utf-8")
     print(f"\n{_report.table(results, models)}\n\nCells: {out}")
     rival = args.rival or (models[1] if len(models) > 1 else None)
     if rival in models[1:]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A cell is one model on one fold of one data set; finished ones are on disk."""
 
+import hashlib
 import json
 import os
 import re
@@ -24,41 +25,50 @@ class Store:
     ----------
     folder : path-like
         Made when the first cell is put.
+    contents : dict of str to str
+        Of each data set a digest of its content: other data under the same name are other cells.
     """
 
-    def __init__(self, folder):
-        self.folder = Path(folder)
+    def __init__(self, folder, contents):
+        self.folder, self.contents = Path(folder), contents
 
     def path(self, cell):
-        """Return the file of a cell, a tuple of names."""
-        return self.folder / ("--".join(re.sub(r"[^\w.-]", "_", str(k)) for k in cell) + ".json")
+        """Return the file of a cell, a tuple (table, model, fold).
 
-    def _read(self, cell):
-        try:
-            return json.loads(self.path(cell).read_text())
-        except FileNotFoundError:
-            return {"error": None}
+        Its name can be read; that it is no other cell's, a digest of cell and content sees to.
+        """
+        readable = "--".join(re.sub(r"[^\w.-]", "_", str(part))[:40] for part in cell)
+        whole = json.dumps([*map(str, cell), self.contents.get(cell[0])])
+        digest = hashlib.sha256(whole.encode()).hexdigest()[:12]
+        return self.folder / f"{readable}--{digest}.json"
 
     def get(self, cell):
-        """Return the result of a cell, None where there is none or it failed."""
-        result = self._read(cell)
-        return None if "error" in result else result
-
-    def error(self, cell):
-        """Return why a cell failed, or None."""
-        return self._read(cell).get("error")
+        """Return the result of a cell, None where there is none to be had or it failed."""
+        try:
+            result = json.loads(self.path(cell).read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # not there, not readable, or torn: to be done again
+            return None
+        return result if isinstance(result, dict) and "error" not in result else None
 
     def put(self, cell, result):
         """Write a result so that a reader sees all of it or nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.path(cell)
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        part.write_text(json.dumps(result))
+        part.write_text(json.dumps(result), encoding="utf-8")
         part.replace(path)
 
 
 def run(store, cell, path, task, protocol):
-    """Run one cell, (table, model, fold), and store what comes of it, an error too."""
+    """Run one cell, (table, model, fold), and store what comes of it, an error too.
+
+    Returns
+    -------
+    cell, result : tuple and dict
+        Both as given and found.
+    problem : str or None
+        Why the result could not be stored.
+    """
     _, model, fold = cell
     try:
         table = _tables.read(path, task)
@@ -68,8 +78,11 @@ def run(store, cell, path, task, protocol):
             result = _paper.run(table, model) if paper else nested(table, model, fold)
     except Exception as error:  # one failed cell must not end the others
         result = {"error": f"{type(error).__name__}: {error}"}
-    store.put(cell, result)
-    return cell
+    try:
+        store.put(cell, result)
+    except OSError as error:  # what was computed is still reported
+        return cell, result, f"{type(error).__name__}: {error}"
+    return cell, result, None
 
 
 def nested(table, name, fold):

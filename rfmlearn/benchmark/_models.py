@@ -87,7 +87,7 @@ def why_not(name):
         return f"there is no such model; known are {', '.join(MODELS)}, or a dotted name"
     try:
         _dotted(name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever a module raises when it is imported
         return str(error)
     return None
 

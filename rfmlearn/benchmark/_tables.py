@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Data sets on disk: the ``.npz`` form, and the original files of Fernandez-Delgado et al."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,16 @@ def find(folder):
     return dict(sorted(found.items()))
 
 
+def digest(path):
+    """Return a digest of the content of a data set's file, or of all files of its folder."""
+    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(file.name.encode())
+        whole.update(file.read_bytes())
+    return whole.hexdigest()
+
+
 def read(path, task="auto"):
     """Return the `Table` at a path that `find` gave.
 
@@ -90,14 +101,14 @@ def _read_npz(path, task):
 def _read_folder(folder):
     """Read NAME.txt, NAME_R.dat, conxuntos.dat and conxuntos_kfold.dat."""
     name = folder.name
-    lines = (folder / f"{name}.txt").read_text().splitlines()
+    lines = (folder / f"{name}.txt").read_text(encoding="utf-8", errors="replace").splitlines()
     head = dict(line.split()[:2] for line in lines if len(line.split()) >= 2)
     rows = np.loadtxt(folder / head.get("fich1=", f"{name}_R.dat"), skiprows=1, ndmin=2)
     d = int(head["n_entradas="])
     X, y = rows[:, 1 : 1 + d], rows[:, -1].astype(int)
 
     def index_lists(file):
-        lines = (folder / file).read_text().splitlines()
+        lines = (folder / file).read_text(encoding="utf-8").splitlines()
         return [np.array(line.split(), dtype=int) for line in lines if line.split()]
 
     selection = tuple(index_lists("conxuntos.dat")[:2])

@@ -181,8 +181,8 @@ class BaseKernelMachine(
         """Return what is kept of the metric, and the rows in it.
 
         Of a metric of low rank its factor, from which the matrices are made when they are asked
-        for; else both. Rows of a table are kept in the metric too, which is as much again as
-        `X_fit_`, so that a prediction need not map them all; patches of images, which overlap, are not.
+        for; else both. Rows of a table are kept in the metric too, as much again as `X_fit_`, so
+        that a prediction need not map them all; patches of images, which overlap, are not.
         """
         predictor, factor = state.predictor, state.metric.factor
         root = None if predictor.root is None else _backend.to_numpy(predictor.root)
