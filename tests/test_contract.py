@@ -125,7 +125,8 @@ OTHERS = {
     "n_components": 2, "n_iter_no_change": 7, "n_jobs": 1, "normalize_y": True, "optimizer": "sgd",
     "padding": 1, "parametrization": "ntk", "patch_size": 1, "pooling": "mean", "random_state": 5,
     "refit": False, "regime": "ntk_gp", "scoring": "r2", "solver": "cholesky", "stride": 2,
-    "subtract_init": True, "tol": 0.2, "training_time": 3.0, "validation_fraction": 0.4,
+    "subtract_init": True, "task": "classification", "tol": 0.2, "training_time": 3.0,
+    "validation_fraction": 0.4,
     "warm_start": True, "weight_decay": 0.3, "weight_std": 0.9, "zero_init_output": True,
 }  # fmt: skip
 
@@ -474,3 +475,41 @@ def test_warnings_point_at_the_users_line(name):
     assert told
     assert {entry.category for entry in told} <= {LinAlgWarning, ConvergenceWarning}
     assert {entry.filename for entry in told} == {__file__}
+
+
+# ---------------------------------------------------------------- warm starts
+
+
+WARM = {
+    "machine": R.RFMClassifier(max_iter=1, warm_start=True, random_state=0),
+    "regressor": R.RFMRegressor(max_iter=1, warm_start=True, random_state=0),
+    "images": R.ConvRFMRegressor((1, 2, 3), patch_size=2, max_iter=1, warm_start=True),
+    "network": R.ABCMLPClassifier((8,), max_epochs=2, warm_start=True, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", WARM)
+def test_a_warm_start_continues_only_what_it_began(name):
+    X, y = data("RFMClassifier" if name in ("machine", "network") else "RFMRegressor")
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = clone(WARM[name]).fit(frame, y)
+    before = said(model, frame)
+    if name in ("machine", "network"):
+        others = [(frame, np.where(y == "a", "b", "c"), r"classes were \['a', 'b'\]; now")]
+    else:
+        others = [(frame, np.column_stack([y, y]), "outputs were 1; now they are 2")]
+    if name != "images":
+        others.append((frame.rename(columns={"a": "A"}), y, "columns were"))
+    for rows, target, message in others:
+        with pytest.raises(ValueError, match=message):
+            model.fit(rows, target)
+        assert_same(said(model, frame), before)
+    if name == "images":
+        with pytest.raises(ValueError, match="patches were"):
+            model.set_params(image_shape=(1, 3, 2)).fit(frame, y)
+        model.set_params(image_shape=(1, 2, 3))
+    if name == "network":
+        with pytest.raises(ValueError, match="activations were relu; now they are tanh"):
+            model.set_params(activation="tanh").fit(frame, y)
+        model.set_params(activation="relu")
+    model.fit(frame, y)

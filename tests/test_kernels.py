@@ -8,7 +8,14 @@ import torch
 from sklearn.kernel_ridge import KernelRidge
 
 from rfmlearn import RFMRegressor
-from rfmlearn.kernels import KERNELS, PowerExponential, RadialKernel, Rows, resolve_kernel
+from rfmlearn.kernels import (
+    KERNELS,
+    Kernel,
+    PowerExponential,
+    RadialKernel,
+    Rows,
+    resolve_kernel,
+)
 from rfmlearn.kernels._rows import squared_distances
 
 # of those of infinitely wide networks test_infinite_width.py has the references
@@ -174,3 +181,53 @@ def test_the_product_kernel_takes_the_mean_of_both_slopes_where_a_coordinate_is_
     step = 1e-6 * np.eye(2)
     numeric = np.stack([(model.predict(X + e) - model.predict(X - e)) / 2e-6 for e in step], axis=1)
     np.testing.assert_allclose(model.input_gradients(X)[:, 0], numeric, atol=1e-8)
+
+
+class Own(Kernel):
+    """A Gaussian kernel as somebody would write it."""
+
+    def matrix(self, A, B, self_index=None):
+        return torch.exp(-torch.cdist(A.values, B.values).square() / 2)
+
+    def gradients(self, A, B, coef, self_index=None):
+        D = B.values[None] - A.values[:, None]
+        return torch.einsum("ab,abd,bc->acd", self.matrix(A, B), D, coef)
+
+
+def broken(**methods):
+    return type("Broken", (Own,), methods)()
+
+
+BROKEN = {
+    "asymmetric": (
+        broken(matrix=lambda s, A, B, i=None: Own().matrix(A, B) * (2 + A.values[:, :1])),
+        "not symmetric",
+    ),
+    "shape": (broken(matrix=lambda s, A, B, i=None: Own().matrix(A, B)[:1]), "returns shape"),
+    "dtype": (
+        broken(matrix=lambda s, A, B, i=None: Own().matrix(A, B).float()),
+        r"returns torch\.float32 for rows of torch\.float64",
+    ),
+    "type": (
+        broken(matrix=lambda s, A, B, i=None: Own().matrix(A, B).numpy()), "returns ndarray"
+    ),
+    "gradients": (
+        broken(gradients=lambda s, A, B, c, i=None: Own().gradients(A, B, c).mT),
+        r"gradients returns shape",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("options", [{}, {"solver": "pcg"}, {"n_centers": 20}], ids=str)
+def test_a_kernel_of_ones_own_is_asked_before_it_is_trusted(name, options):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    kernel, message = BROKEN[name]
+    with pytest.raises((ValueError, TypeError), match=message):
+        RFMRegressor(kernel, max_iter=1, **options).fit(X, X[:, 0])
+    own, ours = (
+        RFMRegressor(k, max_iter=1, **options, random_state=0) for k in (Own(), "gaussian")
+    )
+    found, expected = own.fit(X, X[:, 0]).predict(X), ours.fit(X, X[:, 0]).predict(X)
+    # conjugate gradients stop at their tolerance, on centres 1e-8
+    np.testing.assert_allclose(found, expected, atol=1e-6)

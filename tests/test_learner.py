@@ -452,3 +452,56 @@ def test_layers_behind_a_scaler_that_makes_frames():
         layers = layer_features(frames, X)
     for one, other in zip(layers, layer_features(model, X), strict=True):
         np.testing.assert_allclose(one.agop, other.agop, rtol=1e-6)
+
+
+# ---------------------------------------------------------------- what the estimator inside can do
+
+
+def test_predict_hands_on_what_the_estimator_takes():
+    X, y, _ = make_multi_index(60, 4, random_state=0)
+    learner = RecursiveFeatureLearner(GaussianProcessRegressor(alpha=0.1), max_iter=1).fit(X, y)
+    mean, std = learner.predict(X, return_std=True)
+    expected = learner.estimator_.predict(learner.transform(X), return_std=True)
+    np.testing.assert_array_equal(mean, expected[0])
+    np.testing.assert_array_equal(std, expected[1])
+
+
+def test_weights_are_in_the_signature_where_the_estimator_takes_them():
+    from sklearn.utils.validation import has_fit_parameter
+
+    assert has_fit_parameter(RecursiveFeatureLearner(SVR()), "sample_weight")
+    assert not has_fit_parameter(RecursiveFeatureLearner(KNeighborsRegressor()), "sample_weight")
+    X, y, _ = make_multi_index(60, 4, random_state=0)
+    with pytest.raises(TypeError, match="sample_weight"):
+        RecursiveFeatureLearner(KNeighborsRegressor()).fit(X, y, sample_weight=np.ones(60))
+
+
+def test_validation_rows_are_mapped_or_refused():
+    X, y, _ = make_multi_index(150, 4, random_state=0)
+    V, v, _ = make_multi_index(80, 4, random_state=1)
+    inner = RFMRegressor(early_stopping=True, max_iter=2)
+    learner = RecursiveFeatureLearner(inner, max_iter=2).fit(X, y, X_val=V, y_val=v)
+    fitted = learner.estimator_
+    found = fitted.history_["validation_score"][fitted.best_iter_]
+    np.testing.assert_allclose(found, 1 - np.mean((v - learner.predict(V)) ** 2) / y.var())
+    with pytest.raises(ValueError, match="eval_set would reach the estimator as it is"):
+        RecursiveFeatureLearner(SVR()).fit(X, y, eval_set=[(V, v)])
+
+    class Offset(Ridge):
+        def fit(self, X, y, sample_weight=None, offset=None):
+            return super().fit(X, y - offset[: len(X)], sample_weight)
+
+    one = RecursiveFeatureLearner(Offset(), early_stopping=True)
+    with pytest.raises(ValueError, match="whether 'offset' has an entry for each row"):
+        one.fit(X, y, offset=np.ones(150))
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_outputs_are_in_units_of_their_own(unit):
+    X, y, _ = make_multi_index(200, 6, random_state=0)
+    Y = np.column_stack([y, np.sin(2 * X[:, 3])])
+    a, b = (
+        RecursiveFeatureLearner(KernelRidge(kernel="rbf", gamma=0.2), max_iter=1).fit(X, Y * u)
+        for u in ([1, 1], [unit, 1])
+    )
+    np.testing.assert_allclose(b.feature_matrix_, a.feature_matrix_, atol=1e-6)

@@ -286,7 +286,8 @@ def test_embeddings_sequences_and_half_precision():
     model = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     redraw(model)
     tokens = np.array([[0, 1, 2], [3, 4, 0]])
-    first, last = layer_features(model, tokens)
+    with pytest.warns(UserWarning, match=r"Not read, .*: 0 \(Embedding\)\.$"):
+        first, last = layer_features(model, tokens)
     # (n, 3 positions, 2) outputs are six; each is a function of its own position
     assert_allclose(last.agop, 3 * last.nfm, rtol=1e-12)
     assert first.agop.shape == (3, 3)
@@ -324,7 +325,90 @@ def test_initial_weights():
     assert whole == trained[0].alignments["pearson with agop"]
     with pytest.raises(ValueError, match="needs the initial weights"):
         layer_features(module, X, subtract_init=True)
-    with pytest.raises(ValueError, match=r"init has nothing for '0\.weight'"):
+    with pytest.raises(ValueError, match=r"init has nothing for the weight of '0'"):
         layer_features(module, X, init={}, subtract_init=True)
     with pytest.raises(ValueError, match="80 weights"):
         layer_features(module, X, sample_weight=[1.0])
+
+
+# ---------------------------------------------------------------- what is not measured is said
+
+
+def test_rows_that_see_each_other_are_refused():
+    X = randn(20, 6)
+    norm = nn.BatchNorm1d(8, track_running_stats=False)
+    with pytest.raises(ValueError, match="rows see each other"):
+        layer_features(nn.Sequential(nn.Linear(6, 8), norm, nn.ReLU(), nn.Linear(8, 2)), X)
+
+    class Centred(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(6, 2)
+
+        def forward(self, x):
+            return self.a(x - x.mean(0))
+
+    with pytest.raises(ValueError, match="rows see each other"):
+        layer_features(Centred(), X)
+    tracked = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+    assert len(layer_features(tracked, X)) == 2
+
+
+class Hidden(nn.Module):
+    """Weights that no module's call shows."""
+
+    def __init__(self):
+        super().__init__()
+        self.by_function, self.by_forward = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.raw = nn.Parameter(torch.eye(6))
+        self.cell, self.read = nn.LSTM(6, 5, batch_first=True), nn.Linear(5, 2)
+        self.unused = nn.Linear(6, 6)
+
+    def forward(self, x):
+        x = nn.functional.linear(x, self.by_function.weight)
+        x = self.by_forward.forward(x) @ self.raw
+        return self.read(self.cell(x[:, None])[0][:, -1])
+
+
+def test_weights_that_took_part_and_were_not_read_are_named():
+    with pytest.warns(UserWarning, match="Not read") as told:
+        (only,) = layer_features(Hidden(), randn(12, 6))
+    assert only.name == "read"
+    (message,) = (str(entry.message) for entry in told)
+    for name in (
+        "the model itself (Hidden)",
+        "by_function (Linear)",
+        "by_forward (Linear)",
+        "cell (LSTM)",
+    ):
+        assert name in message
+    assert "unused" not in message and "read (" not in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"agop_outputs": 0}, "agop_outputs=0"),
+        ({"agop_outputs": "some"}, "agop_outputs='some'"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"batch_size": -1}, "batch_size=-1"),
+    ],
+)
+def test_options_that_make_no_sense(options, message):
+    with pytest.raises(ValueError, match=message):
+        layer_features(nn.Linear(6, 2), randn(5, 6), **options)
+
+
+def test_rows_in_other_containers():
+    import pandas as pd
+
+    X, net = randn(12, 6).numpy(), nn.Linear(6, 2)
+    plain = layer_features(net, X)[0].agop
+    frame = pd.DataFrame(X).convert_dtypes()
+    assert_allclose(layer_features(net, frame)[0].agop, plain)
+    with pytest.raises(ValueError, match="not a number"):
+        layer_features(net, pd.DataFrame({"a": ["x", "y"]}))
+    broken = X.copy()
+    broken[3, 2] = np.inf
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        layer_features(net, broken)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """NFMTransformer: which matrix, which map, which network."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
@@ -144,7 +147,32 @@ def test_a_module_that_reads_something_else_first():
 )
 def test_the_default_network_fits_the_target(y, kind):
     X, _ = data()
-    assert type(NFMTransformer(random_state=0).fit(X, y).estimator_) is kind
+    model, guessed = NFMTransformer(random_state=0), len(np.unique(y)) in (20, 21)
+    with pytest.warns(UserWarning, match="Set task") if guessed else contextlib.nullcontext():
+        assert type(model.fit(X, y).estimator_) is kind
+    # who says what it is gets that, without a word
+    task = "regression" if kind is ABCMLPRegressor else "classification"
+    assert type(clone(model).set_params(task=task).fit(X, y).estimator_) is kind
+
+
+def test_labels_of_many_classes_are_labels_if_told_so():
+    X, _ = data()
+    y = np.arange(80) % 21
+    model = NFMTransformer(task="classification", random_state=0).fit(X, y)
+    assert len(model.estimator_.classes_) == 21
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("matrix", ["nfm", "agop"])
+def test_the_network_may_be_of_another_precision_than_the_rows(dtype, matrix):
+    X, _ = data()
+    for seed in range(3):
+        torch.manual_seed(seed)
+        layers = torch.nn.Linear(X.shape[1], 40), torch.nn.ReLU(), torch.nn.Linear(40, 2)
+        net = torch.nn.Sequential(*layers).to(dtype)
+        for rows in (X, X.astype(np.float32)):
+            Z = NFMTransformer(net, matrix=matrix).fit(rows).transform(rows)
+            assert Z.dtype == rows.dtype and np.isfinite(Z).all()
 
 
 def test_changes_since_initialisation_and_centred_gradients():

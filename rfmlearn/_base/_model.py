@@ -48,6 +48,16 @@ class FitRows:
         """The target matrix (n, c)."""
         return self.target.encode(self.y)
 
+    def facts(self, **more):
+        """Return what a warm start must find as it was: columns, classes or outputs, and more."""
+        names = self.seen.get("feature_names_in_")
+        columns = self.seen["n_features_in_"] if names is None else names.tolist()
+        classes = getattr(self.target, "encoder", None)
+        outputs = self.target.encode(self.y[:1]).shape[1]
+        outputs = outputs if classes is None else classes.classes_.tolist()
+        what = "outputs" if classes is None else "classes"
+        return {"columns": columns, what: outputs, **more}
+
     def take(self, index, **changes):
         """Return some of the rows."""
         own = ("X", "y", "weight", "sample_weight")
@@ -90,6 +100,15 @@ class BaseModel(BaseEstimator):
             out = rows.take(held)
             rows = rows.take(learn, validation=(out.X, out.Y, out.weight))
         return rows
+
+    def _refuse_another(self, facts):
+        """Raise where a warm start would continue a fit of something else."""
+        for what, before in vars(self).get("_begun", {}).items():
+            if before != facts[what]:
+                raise ValueError(
+                    f"warm_start=True continues a fit whose {what} were {before}; now they are "
+                    f"{facts[what]}. Refit with warm_start=False."
+                )
 
     def _check_fit(self, X, y="no_validation"):
         """Return validated X and y (None without) for a fit, and what will be known of X."""

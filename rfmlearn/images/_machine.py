@@ -136,6 +136,10 @@ class BaseConvRFM(BaseKernelMachine):
             return PatchKernel(grid, kind(1, "relu", **_SCALES))
         return ConvolutionalKernel(grid, int(self.depth), self.kernel == "cntk", pooled, **_SCALES)
 
+    def _geometry_facts(self, kernel):
+        """Return how images are cut (see `BaseKernelMachine`)."""
+        return {"patches": kernel.grid}
+
     def _attributes(self, state, history, X, targets, diag, flat):
         fitted = super()._attributes(state, history, X, targets, diag, flat)
         grid = state.predictor.kernel.grid

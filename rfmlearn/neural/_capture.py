@@ -163,9 +163,11 @@ def capture(model, place, X, weight, output, agop_outputs, center_gradients, see
         stack.enter_context(_as_it_was(model))
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
+        _refuse_company(model, place, X, output)
         tape = _Tape(layers)
         for layer in layers:
-            stack.callback(layer.register_forward_hook(tape.hook).remove)
+            # before hooks of the user's, which may change the output and are part of the network
+            stack.callback(layer.register_forward_hook(tape.hook, prepend=True).remove)
         start, size = 0, min(max_rows or _FIRST_ROWS, _FIRST_ROWS)
         while start < n_rows:
             rows = slice(start, min(start + size, n_rows))
@@ -183,6 +185,51 @@ def capture(model, place, X, weight, output, agop_outputs, center_gradients, see
     return calls
 
 
+def _refuse_company(model, place, X, output):
+    """Raise where what the model says of a row depends on the rows beside it."""
+    if len(X) < 2:
+        return
+    with torch.no_grad():
+        together = _outputs(model(place(X[:2])), 2, output)
+        try:
+            alone = _outputs(model(place(X[:1])), 1, output)
+        except Exception:  # what cannot be asked of one row cannot be compared
+            alone = together[:1] * torch.nan
+    if not together.is_floating_point():
+        return  # no gradient either: that is said later
+    rounding = 100 * torch.finfo(together.dtype).eps ** 0.75 * together.abs().max()
+    if not (alone - together[:1]).abs().max() <= rounding:
+        raise ValueError(
+            "The model says something else of a row beside another than of the row alone: rows see "
+            "each other, as in a BatchNorm with track_running_stats=False, or outputs are random. "
+            "Gradients of single rows are then not defined."
+        )
+
+
+def unread(model, place, X, output, calls):
+    """Return the names of modules with weights that took part in the outputs and were not read.
+
+    A weight takes part if the outputs have a gradient by it, wherever it is used: inside an
+    attention, a recurrent cell, a function, as a parameter of the model itself.
+    """
+    weights = [p for p in model.parameters() if p.ndim >= 2 and p.is_floating_point()]
+    read = {id(p) for call in calls for p in call.layer.parameters()}
+    with _as_it_was(model), torch.inference_mode(False), torch.enable_grad():
+        for weight in weights:
+            weight.requires_grad_(True)
+        try:
+            total = _outputs(model(place(X[:1])), 1, output).sum()
+            slopes = torch.autograd.grad(total, weights, allow_unused=True)
+        except (RuntimeError, ValueError):  # one row is too few, or a backward pass that eval lacks
+            return []
+    missed = {id(w) for w, slope in zip(weights, slopes) if slope is not None} - read
+    return [
+        f"{name or 'the model itself'} ({type(module).__name__})"
+        for name, module in model.named_modules()
+        if any(id(p) in missed for p in module.parameters(recurse=False))
+    ]
+
+
 def inputs_of(model, place, X, number):
     """Return the inputs of one call of a layer at all rows, (n, d) (see `capture`).
 
@@ -190,15 +237,15 @@ def inputs_of(model, place, X, number):
     """
     seen, parts = [], []
 
-    def note(layer, args):
-        seen.append((layer, args[0]))
+    def note(layer, args, named):
+        seen.append((layer, args[0] if args else named["input"]))
 
     with ExitStack() as stack:
         stack.enter_context(_as_it_was(model))
         stack.enter_context(torch.no_grad())
         for layer in model.modules():
             if isinstance(layer, LAYERS):
-                stack.callback(layer.register_forward_pre_hook(note).remove)
+                stack.callback(layer.register_forward_pre_hook(note, with_kwargs=True).remove)
         for start in range(0, len(X), _ROWS_OF_INPUTS):
             seen.clear()
             model(place(X[start : start + _ROWS_OF_INPUTS]))
@@ -295,5 +342,9 @@ def _backward(F, zs, calls, roots, weight, center_gradients):
 
 def _gradients(F, zs, root, retain):
     if not F.requires_grad:
-        return [torch.zeros_like(z) for z in zs]
+        raise ValueError(
+            "The outputs have no gradient: they do not depend on any layer, or on the way they "
+            "become labels (argmax), are detached, or leave torch for NumPy. Pass output=, a "
+            "differentiable function of what the model returns."
+        )
     return torch.autograd.grad(F, zs, root, retain_graph=retain, materialize_grads=True)

@@ -85,7 +85,10 @@ def coordinate_check(
     Raises
     ------
     ValueError
-        If there are fewer than two widths, or the estimator has no hidden layer.
+        If there are fewer than two widths, one is not a positive whole number, or the estimator has
+        no hidden layer.
+    TypeError
+        If the estimator is no network of this package.
 
     Examples
     --------
@@ -142,7 +145,10 @@ def feature_movement(
     Raises
     ------
     ValueError
-        If there are fewer than two widths, or the estimator has no hidden layer.
+        If there are fewer than two widths, one is not a positive whole number, or the estimator has
+        no hidden layer.
+    TypeError
+        If the estimator is no network of this package.
 
     Examples
     --------
@@ -161,7 +167,16 @@ def feature_movement(
 
 
 def _scan(measure, estimator, X, y, widths, n_seeds, n_jobs, random_state):
+    if not hasattr(estimator, "hidden_layer_sizes") or not hasattr(estimator, "to_torch"):
+        raise TypeError(
+            f"{type(estimator).__name__} is neither an ABCMLPClassifier nor an ABCMLPRegressor. "
+            "Pass the network itself, with X as the steps of a pipeline before it would make it."
+        )
     widths = np.asarray(widths)
+    if not np.all(np.isfinite(widths) & (widths >= 1) & (widths == np.round(widths))):
+        raise ValueError(f"widths={widths.tolist()} must be positive whole numbers.")
+    if not n_seeds >= 1:
+        raise ValueError(f"n_seeds={n_seeds!r} must be positive.")
     if widths.ndim != 1 or len(np.unique(widths)) < 2:
         raise ValueError(f"widths={widths.tolist()} must hold two widths or more.")
     depth = np.size(estimator.hidden_layer_sizes)

@@ -3,15 +3,17 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 
 import numpy as np
 import torch
 from torch import nn
 
 from rfmlearn import _backend
+from rfmlearn._base._warn import warn
 from rfmlearn._typing import Any, ArrayLike, Callable
 from rfmlearn.features import alignment, matrix_power, row_weights
-from rfmlearn.neural._capture import capture, inputs_of, weight_matrix
+from rfmlearn.neural._capture import capture, inputs_of, unread, weight_matrix
 from rfmlearn.neural._read import read_network
 
 
@@ -136,8 +138,15 @@ def layer_features(
     TypeError
         If the model is not one of those above.
     ValueError
-        If it has no linear or convolutional layer, its output is no tensor with a row for
-        each of X, `init` does not fit it, or `subtract_init` is asked for without.
+        If it has no linear or convolutional layer, its output is no tensor with a row for each of
+        X or has no gradient, its rows see each other, X holds NaN or infinity, `init` does not fit
+        it, or `subtract_init` is asked for without.
+
+    Warns
+    -----
+    UserWarning
+        Names the modules whose weights took part and were not read: attentions, recurrent cells,
+        embeddings, other convolutions, weights used by a function.
 
     Notes
     -----
@@ -163,11 +172,17 @@ def layer_features(
     >>> bool(first.alignment > 0.5)
     True
     """
+    if not (agop_outputs in ("auto", "all") or _is_count(agop_outputs)):
+        raise ValueError(
+            f"agop_outputs={agop_outputs!r} must be 'auto', 'all' or a positive number."
+        )
+    if not (batch_size is None or _is_count(batch_size)):
+        raise ValueError(f"batch_size={batch_size!r} must be None or a positive number of rows.")
     if hasattr(model, "steps"):
         X = model[:-1].transform(X)
         model = model[-1]
     module, known = read_network(model)
-    init = known if init is None else _by_name(init)
+    init = known if init is None else init
     if subtract_init and init is None:
         raise ValueError(
             "subtract_init=True needs the initial weights: pass init=, the network or its "
@@ -178,6 +193,12 @@ def layer_features(
     calls = capture(
         module, place, X, weight, output, agop_outputs, center_gradients, random_state, batch_size
     )
+    if missed := unread(module, place, X, output, calls):
+        warn(
+            f"Only Linear and Conv2d layers that are called as modules are read. Not read, "
+            f"although the outputs depend on their weights: {', '.join(missed)}.",
+            UserWarning,
+        )
     total = len(X) if weight is None else float(weight.sum())
     found = []
     for call in calls:
@@ -188,7 +209,7 @@ def layer_features(
                 name=call.name,
                 call=call.number,
                 nfm=_gram(W),
-                agop=_backend.to_numpy(call.agop(total, len(X))),
+                agop=_backend.to_numpy(_symmetric(call.agop(total, len(X)))),
                 agop_power=agop_power,
                 init_nfm=None if start is None else _gram(start),
             )
@@ -223,25 +244,70 @@ def layer_inputs(module, X, number):
     return _backend.to_numpy(inputs_of(module, place, X, number))
 
 
+def _is_count(number):
+    return isinstance(number, Integral) and not isinstance(number, bool) and number >= 1
+
+
+def _symmetric(M):
+    """Return M without what rounding makes of the order of sums."""
+    return (M + M.mT) / 2
+
+
 def _gram(W):
     W = W if W.dtype.itemsize >= 4 else W.float()
-    return _backend.to_numpy(W.mT @ W)
+    return _backend.to_numpy(_symmetric(W.mT @ W))
 
 
-def _by_name(init):
-    return init.state_dict() if isinstance(init, nn.Module) else dict(init)
+# What wrappers put before the names of modules.
+_WRAPPERS = ("_orig_mod.", "module.")
 
 
 def _initial(init, call):
     """Return the initial weights of a layer as `Call` has them now."""
-    key = f"{call.name}.weight"
-    if key not in init and len(init) <= 2 and "weight" in init:  # the model is the layer
-        key = "weight"
+    found = _weight_in(init, call.name)
     shape = tuple(call.layer.weight.shape)
-    if key not in init or tuple(init[key].shape) != shape:
-        found = tuple(init[key].shape) if key in init else "nothing"
-        raise ValueError(f"init has {found} for {key!r}; the layer's weights have {shape}.")
-    return weight_matrix(call.layer, init[key]).to(call.W)
+    if found is None or tuple(found.shape) != shape:
+        what = "nothing" if found is None else tuple(found.shape)
+        raise ValueError(
+            f"init has {what} for the weight of {call.name!r}; the layer's has {shape}. Pass the "
+            "network as it was at initialisation (copy.deepcopy before training) or its state_dict."
+        )
+    return weight_matrix(call.layer, found).to(call.W)
+
+
+def _weight_in(init, name):
+    """Return the weight of a layer in a module or a state_dict, None where there is none."""
+    name = _bare(name)
+    if isinstance(init, nn.Module):
+        modules = {_bare(key): module for key, module in init.named_modules()}
+        # the model may be the layer, which then goes by its type
+        module = modules.get(name, init if len(modules) == 1 else None)
+        return getattr(module, "weight", None)
+    state = {_bare(key): value for key, value in init.items()}
+    if f"{name}.weight" not in state and not any(key.startswith(f"{name}.") for key in state):
+        name, state = "it", {f"it.{key}": value for key, value in state.items()}
+    own = {
+        key.removeprefix(f"{name}."): v for key, v in state.items() if key.startswith(f"{name}.")
+    }
+    if "weight" in own:
+        return own["weight"]
+    if "weight_orig" in own:  # pruned, or normalised by its spectrum
+        return own["weight_orig"] * own.get("weight_mask", 1)
+    pairs = (
+        ("weight_g", "weight_v"),
+        tuple(f"parametrizations.weight.original{k}" for k in (0, 1)),
+    )
+    for size, direction in pairs:
+        if size in own and direction in own:
+            return torch._weight_norm(own[direction], own[size], 0)
+    return None
+
+
+def _bare(name):
+    """Return a module's name without what wrappers put before it."""
+    for prefix in _WRAPPERS:
+        name = name.removeprefix(prefix)
+    return name
 
 
 def _as_input(X, module):
@@ -251,11 +317,21 @@ def _as_input(X, module):
         raise ValueError(f"{type(module).__name__} has no weights to read.")
     if not isinstance(X, torch.Tensor):
         X = np.asarray(X)
+        if X.dtype == object:  # nullable columns of a frame
+            try:
+                X = X.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"X holds what is not a number: {error}") from error
     embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in module.modules())
 
     def place(part):
-        part = _backend.to_tensor(part, like.device)
-        return part if embeds and not part.is_floating_point() else part.to(like.dtype)
+        # a copy: a module may write into its input, which is the user's
+        part = _backend.to_tensor(part, like.device).clone()
+        if not part.is_floating_point():
+            return part.long() if embeds else part.to(like.dtype)
+        if _backend.holds(~torch.isfinite(part).all()):
+            raise ValueError("X holds NaN or infinity.")
+        return part.to(like.dtype)
 
     if not len(X):
         raise ValueError("X has no rows.")

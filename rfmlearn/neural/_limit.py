@@ -107,6 +107,8 @@ class InfiniteLinearNetwork(nn.Sequential):
         dtype: torch.dtype = torch.float64,
         device: torch.device | str = "cpu",
     ) -> None:
+        if min(n_features, n_outputs) < 1:
+            raise ValueError(f"n_features={n_features} and n_outputs={n_outputs} must be positive.")
         sizes = [n_features, n_features + n_outputs, n_outputs]
         super().__init__(*make_network(sizes, "identity", dtype, torch.device(device)))
         set_limit(self, input_scale, output_scale)
@@ -129,10 +131,17 @@ class InfiniteLinearNetwork(nn.Sequential):
         -------
         nn.Sequential
             On the same device, in the same dtype.
+
+        Raises
+        ------
+        ValueError
+            If `width` is not a positive whole number.
         """
         inner: Any = self[0]
         outer: Any = self[-1]
         U, V = inner.weight, outer.weight
+        if not (1 <= width < float("inf") and width == int(width)):
+            raise ValueError(f"width={width!r} must be a positive whole number.")
         rng = check_random_state(random_state)
         omega = torch.from_numpy(rng.standard_normal((width, len(U))) / width**0.5).to(U)
         sizes = [U.shape[1], width, len(V)]

@@ -158,7 +158,8 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
         unit = self._target_unit(Y, rows.weight)
         rate = _RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
         scaling = self._scaling(X.shape[1], Y.shape[1])
-        network, start = self._network(scaling, X.dtype, unit, rng, device)
+        facts = rows.facts(activations=self.activation)
+        network, start = self._network(scaling, X.dtype, unit, rng, device, facts)
         groups = scaling.parameter_groups(network, rate, self.weight_decay, self.fit_intercept)
 
         def tensors(X, Y, weight):
@@ -184,6 +185,7 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
             "n_outputs_": Y.shape[1],
             "_flat": bool(rows.target.flat(rows.y)),
             "_activation": self.activation,
+            "_begun": facts,
             "_loss": self._resolve_loss(),
         }
 
@@ -218,12 +220,13 @@ class BaseABCMLP(CallbackSupportMixin, BaseModel):
                 ConvergenceWarning,
             )
 
-    def _network(self, scaling, dtype, unit, rng, device):
+    def _network(self, scaling, dtype, unit, rng, device, facts):
         """Return the network to train, and its initial weights and biases in units of y."""
         dtype = _backend.to_tensor(np.empty(0, dtype)).dtype
         network = make_network(scaling.sizes, self.activation, dtype, device)
         if self.warm_start and hasattr(self, "coefs_"):
             self._load(network, scaling.sizes, *unit)
+            self._refuse_another(facts)
             return network, (self.init_coefs_, self.init_intercepts_)
         factors = self._initial_factors(len(scaling.sizes) - 1)
         scaling.initialize(network, factors, seed=int(rng.randint(2**31)))

@@ -43,6 +43,8 @@ class AlignmentMonitor:
     """
 
     def __init__(self, X: ArrayLike, every: int = 1, **options: Any) -> None:
+        if not every >= 1:
+            raise ValueError(f"every={every!r} must be a positive number of epochs.")
         self.X = X
         self.every = every
         self.options = options

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._sklearn import Interval, StrOptions, check_weight, fit_context
+from rfmlearn._base._warn import warn
 from rfmlearn._typing import Any, ArrayLike, RandomState, Self
 from rfmlearn.features import matrix_power, top_directions
 from rfmlearn.neural._layers import layer_features, layer_inputs
@@ -22,6 +23,9 @@ from rfmlearn.neural._read import read_network
 
 # More distinct whole numbers than these are amounts, not labels.
 MAX_LABELS = 20
+
+# Up to so many they surely are labels.
+SURE_LABELS = 10
 
 # Rows that the default network sees in all its epochs, from 20 to 200 of them.
 _ROWS_SEEN = 2_000_000
@@ -58,6 +62,10 @@ class NFMTransformer(
         bool, at most 20 distinct whole numbers), whose first layer starts small
         (``first_layer_scale=1e-3``), so that its matrix shows what was learned rather than
         drawn, trained by gradient descent for 200 epochs, fewer beyond 10,000 rows.
+    task : {"auto", "regression", "classification"}, default="auto"
+        What the default network is trained for. "auto" takes text, bool and at most 20 distinct
+        whole numbers for labels, other numbers for amounts, and warns where that is a guess: of
+        more than 10 distinct whole numbers.
     layer : int, default=0
         Which layer, counted in the order of execution; -1 is the last. Beyond the first the
         rows are mapped to the input of that layer first.
@@ -132,6 +140,7 @@ class NFMTransformer(
 
     _parameter_constraints = {
         "estimator": [object],
+        "task": [StrOptions({"auto", "regression", "classification"})],
         "layer": [Integral],
         "matrix": [StrOptions({"nfm", "agop"})],
         "agop_power": [Interval(Real, 0, None, closed="neither")],
@@ -147,6 +156,7 @@ class NFMTransformer(
         self,
         estimator: Any = None,
         *,
+        task: str = "auto",
         layer: int = 0,
         matrix: str = "nfm",
         agop_power: float = 0.5,
@@ -157,6 +167,7 @@ class NFMTransformer(
         random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
+        self.task = task
         self.layer = layer
         self.matrix = matrix
         self.agop_power = agop_power
@@ -260,7 +271,7 @@ class NFMTransformer(
         if self._reads():
             return self.estimator
         if self.estimator is None:
-            kind = ABCMLPRegressor if _is_amount(y) else ABCMLPClassifier
+            kind = ABCMLPRegressor if self._is_amount(y) else ABCMLPClassifier
             # gradient descent moves weights where the gradient is, Adam everywhere alike
             estimator = kind(
                 first_layer_scale=1e-3,
@@ -278,6 +289,25 @@ class NFMTransformer(
         if not has_fit_parameter(estimator, "sample_weight"):
             raise TypeError(f"{type(estimator).__name__}.fit takes no sample_weight.")
         return estimator.fit(X, y, sample_weight=weight)
+
+    def _is_amount(self, y):
+        """Say whether y holds numbers to regress on, rather than labels."""
+        if self.task != "auto":
+            return self.task == "regression"
+        if y.ndim > 1 and y.shape[1] > 1:
+            return True
+        if y.dtype.kind not in "fiu":
+            return False
+        count = len(np.unique(y))
+        amount = count > MAX_LABELS or not np.array_equal(y, np.round(y))
+        if count > SURE_LABELS and np.array_equal(y, np.round(y)):
+            what = "amounts (task='regression')" if amount else "labels (task='classification')"
+            warn(
+                f"y holds {count} distinct whole numbers, which are taken for {what}. Set task to "
+                "say what they are.",
+                UserWarning,
+            )
+        return amount
 
     @_backend.isolated
     def transform(self, X: ArrayLike) -> np.ndarray:
@@ -339,12 +369,3 @@ class NFMTransformer(
         tags.target_tags.multi_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _is_amount(y):
-    """Say whether y holds numbers to regress on, rather than labels."""
-    if y.ndim > 1 and y.shape[1] > 1:
-        return True
-    if y.dtype.kind not in "fiu":
-        return False
-    return len(np.unique(y)) > MAX_LABELS or not np.array_equal(y, np.round(y))

@@ -112,7 +112,7 @@ class BaseKernelMachine(
         with path.guard(*train.Y.shape, train.X.dtype.itemsize):
             targets, shift, expansion, states = path.start(
                 train,
-                self._starting_metric(path.spec, rows.X.shape[1]),
+                self._starting_metric(path.spec, rows),
                 every_iterate=self.early_stopping or listens(self),
             )
             # a copy: the fitted model must not change when the caller's array does
@@ -122,6 +122,7 @@ class BaseKernelMachine(
                 **self._task_attributes(rows.target, rows.weight),
                 "kernel_": kernel,
                 "_shift": shift,
+                "_begun": rows.facts(**self._geometry_facts(kernel)),
             }
 
             def describe(state, history):
@@ -218,16 +219,21 @@ class BaseKernelMachine(
         """Return the kernel of rows of so many features."""
         return resolve_kernel(self.kernel)
 
-    def _starting_metric(self, spec, n_features):
+    def _geometry_facts(self, kernel):
+        """Return what a warm start must find as it was of what the metric acts on."""
+        return {}
+
+    def _starting_metric(self, spec, rows):
         """Return the metric (d, d) of the previous fit under warm_start, else None."""
         if not (self.warm_start and hasattr(self, "feature_matrix_")):
             return None
-        M, d = self.feature_matrix_, geometry_of(spec.kernel).metric_size(n_features)
+        M, d = self.feature_matrix_, geometry_of(spec.kernel).metric_size(rows.X.shape[1])
         if M.shape != ((d,) if spec.diag else (d, d)):
             raise ValueError(
                 f"warm_start=True continues from a feature_matrix_ of shape {M.shape}, which "
                 f"does not fit {d} features with diag={spec.diag}. Refit with warm_start=False."
             )
+        self._refuse_another(rows.facts(**self._geometry_facts(spec.kernel)))
         return Metric.of(_backend.to_tensor(M), matrix_scaling=spec.matrix_scaling)
 
     def _predictor(self):

@@ -17,6 +17,7 @@ from rfmlearn._base._model import largest_square_root
 from rfmlearn._base._targets import centre
 from rfmlearn._base._warn import warn
 from rfmlearn.kernels import resolve_kernel
+from rfmlearn.kernels._check import check_kernel
 from rfmlearn.rfm._problems import AllRows, OnCenters
 from rfmlearn.rfm._recursion import recursive_features
 from rfmlearn.rfm._spec import RecursionSpec
@@ -159,6 +160,7 @@ class Path:
         """
         spec, device = self.spec, _backend.resolve_device(self.spec.device)
         kernel, dtype = resolve_kernel(spec.kernel), train.X.dtype
+        check_kernel(kernel, _backend.to_tensor(train.X[:8], device))
         targets = centre(train.Y, train.weight, train.units if spec.unit_free else None)
         solver, dense, _ = self.plan(*train.Y.shape, dtype.itemsize)
 
