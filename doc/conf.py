@@ -43,6 +43,7 @@ ELSEWHERE = {
         sklearn.inspection.permutation_importance sklearn.kernel_ridge.KernelRidge
         sklearn.linear_model.Ridge sklearn.linear_model.Lasso
         sklearn.metrics.pairwise.laplacian_kernel sklearn.model_selection.GridSearchCV
+        sklearn.model_selection.TunedThresholdClassifierCV
         sklearn.neural_network.MLPClassifier sklearn.neural_network.MLPRegressor
         sklearn.pipeline.Pipeline sklearn.preprocessing.LabelBinarizer
         sklearn.preprocessing.LabelEncoder sklearn.preprocessing.OneHotEncoder

@@ -205,7 +205,9 @@ class ConvRFMClassifier(ClassifierTask, BaseConvRFM):
     n_iter_no_change : int, default=2
         Early stopping: number of steps without progress that ends the fit.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, which multiply the sample weights.
+        Weights of the classes, which multiply the sample weights in the fit. A model that fits
+        every row (a small ridge, a long training) hardly feels them; to move the decision, choose
+        its threshold with `TunedThresholdClassifierCV`.
     warm_start : bool, default=False
         Start from the `feature_matrix_` of the previous fit instead of the identity;
         `max_iter` further updates are made.

@@ -194,7 +194,9 @@ class ABCMLPClassifier(ClassifierTask, BaseABCMLP):
     n_iter_no_change : int, default=20
         Early stopping: number of steps without progress that ends the fit.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, which multiply the sample weights.
+        Weights of the classes, which multiply the sample weights in the fit. A model that fits
+        every row (a small ridge, a long training) hardly feels them; to move the decision, choose
+        its threshold with `TunedThresholdClassifierCV`.
     warm_start : bool, default=False
         Continue from the weights of the previous fit; the optimiser starts anew.
     device : str, default="cpu"

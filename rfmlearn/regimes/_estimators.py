@@ -269,7 +269,9 @@ class KernelRegimeClassifier(ClassifierTask, BaseKernelRegime):
         Time of the gradient flow on the mean squared error: steps times learning rate. None is
         infinity.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, which multiply the sample weights.
+        Weights of the classes, which multiply the sample weights in the fit. A model that fits
+        every row (a small ridge, a long training) hardly feels them; to move the decision, choose
+        its threshold with `TunedThresholdClassifierCV`.
     device : str, default="cpu"
         "cpu", "cuda", "cuda:1", "mps", or "auto" for the best there is. Looked up when the
         estimator is used. What is fitted is NumPy whatever the device.

@@ -191,7 +191,9 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         free. Where the matrix does not fit, "pcg" computes it again, tile by tile, for every
         product.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, which multiply the sample weights.
+        Weights of the classes, which multiply the sample weights in the fit. A model that fits
+        every row (a small ridge, a long training) hardly feels them; to move the decision, choose
+        its threshold with `TunedThresholdClassifierCV`.
     cv : int, splitter or iterable of splits, default=None
         None takes 5 shuffled folds up to 3,000 rows, and one random split with a fifth held out
         beyond: of each class in proportion, by group where `fit` is given groups. Otherwise as
