@@ -2,15 +2,23 @@
 """Data for examples and tests: a generator and two small real tables."""
 
 from importlib.resources import files
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
+from rfmlearn._base._sklearn import Interval, validated
 from rfmlearn._typing import Any, RandomState
 
 __all__ = ["load_penguins", "load_yacht", "make_multi_index"]
 
 
+@validated(
+    n_samples=[Interval(Integral, 1, None, closed="left")],
+    n_features=[Interval(Integral, 3, None, closed="left")],
+    noise=[Interval(Real, 0, None, closed="left")],
+    random_state=["random_state"],
+)
 def make_multi_index(
     n_samples: int = 1280,
     n_features: int = 20,
@@ -46,7 +54,7 @@ def make_multi_index(
     Raises
     ------
     ValueError
-        If `n_features` is below 3.
+        If a number is out of its range; `n_features` is at least 3.
 
     Examples
     --------
@@ -55,8 +63,6 @@ def make_multi_index(
     >>> X.shape, y.shape, subspace.shape
     ((100, 5), (100,), (3, 5))
     """
-    if n_features < 3:
-        raise ValueError(f"n_features={n_features!r} must be at least 3.")
     rng = check_random_state(random_state)
     X = rng.standard_normal((n_samples, n_features))
     y = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + noise * rng.standard_normal(n_samples)

@@ -6,6 +6,8 @@ A feature matrix is a symmetric positive semi-definite (d, d) matrix, or the (d,
 of one.
 """
 
+from numbers import Integral, Real
+
 import torch
 
 from rfmlearn import _backend
@@ -242,7 +244,7 @@ def matrix_power(M: Array, power: float) -> Array:
     ------
     ValueError
         If M is neither square nor a vector, not symmetric and positive semi-definite, or not
-        finite, or `power` is not positive.
+        finite, or `power` is not positive and finite.
 
     Examples
     --------
@@ -253,8 +255,8 @@ def matrix_power(M: Array, power: float) -> Array:
            [ 0., 81.]])
     """
     T = _matrix(M)
-    if not power > 0:
-        raise ValueError(f"power={power!r} must be positive.")
+    if not (isinstance(power, Real) and 0 < power < float("inf")):
+        raise ValueError(f"power={power!r} must be positive and finite.")
     values, V = _spectrum(T)
     result = values**power if V is None else (V * values**power) @ V.mT
     return _backend.in_kind_of(result.to(T), M)
@@ -339,7 +341,7 @@ def top_directions(M: Array, n_directions: int | None = None) -> tuple[Array, Ar
     T = _matrix(M)
     d = len(T)
     k = d if n_directions is None else n_directions
-    if not 1 <= k <= d:
+    if not (isinstance(k, Integral) and 1 <= k <= d):
         raise ValueError(f"n_directions={n_directions!r} must lie in 1, ..., {d}.")
     values, V = _spectrum(T)
     V = torch.eye(d).to(values) if V is None else V

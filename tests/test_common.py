@@ -8,6 +8,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -69,16 +70,19 @@ LINEAR = [LinearRFMRegressor(), LinearRFMRegressor(diag=False, agop_power=0.5)]
 LEARNERS = [
     RecursiveFeatureLearner(estimator, **how)
     for estimator, how in (
-        (SVR(), {}),
-        (SVC(), {"diag": True}),
+        # of support vector machines weights and repeated rows differ (scikit-learn's own list of
+        # expected failures has them): inside a pipeline, whose fit has no weights
+        (make_pipeline(SVR()), {}),
+        (make_pipeline(SVC()), {"diag": True}),
         (Ridge(), {}),
         (LogisticRegression(max_iter=1000), {"agop_power": 0.5}),
         (KernelRidge(kernel="laplacian"), {"center_gradients": True}),
-        (KNeighborsClassifier(), {}),
-        (KNeighborsRegressor(), {"early_stopping": True}),
-        (DecisionTreeClassifier(random_state=0), {"n_agop_samples": 20}),
+        (KNeighborsClassifier(), {"n_agop_samples": 20}),
+        # differences are exact to 1e-10 of the values, which weights against repeated rows show
+        (KNeighborsRegressor(), {"early_stopping": True, "gradient": "numeric"}),
+        (DecisionTreeClassifier(random_state=0), {}),
         (RFMRegressor(max_iter=0), {"gradient": "analytic"}),
-        (RFMClassifier(max_iter=0), {"gradient": "numeric"}),
+        (RFMClassifier(max_iter=0), {}),
     )
 ]
 

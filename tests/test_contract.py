@@ -513,3 +513,102 @@ def test_a_warm_start_continues_only_what_it_began(name):
             model.set_params(activation="tanh").fit(frame, y)
         model.set_params(activation="relu")
     model.fit(frame, y)
+
+
+# ---------------------------------------------------------------- public functions
+
+
+def _functions():
+    """Return what every public function computes, as a list of arrays, by name."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))
+    y, A = X[:, 0] * X[:, 1], X.T @ X
+    torch.manual_seed(0)
+    single = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    double = copy.deepcopy(single).double()
+    net = R.ABCMLPRegressor((8,), max_epochs=2, random_state=0)
+    holes = np.where(rng.random((8, 8)) < 0.7, np.outer(np.arange(1, 9), np.arange(1, 9)), np.nan)
+    scan = {"widths": (4, 8), "n_seeds": 1, "random_state": 0}
+
+    def layers(network):
+        found = R.neural.layer_features(network, X, init=network)
+        return [[layer.nfm, layer.agop, *layer.alignments.values()] for layer in found]
+
+    return {
+        "agop": lambda: R.features.agop(X),
+        "agop of tensors": lambda: R.features.agop(torch.from_numpy(X)),
+        "matrix_power": lambda: R.features.matrix_power(A, 0.5),
+        "alignment": lambda: R.features.alignment(A, A**2),
+        "top_directions": lambda: R.features.top_directions(A, 2),
+        "layer_features": lambda: layers(single),
+        "layer_features, float64": lambda: layers(double),
+        "linear_rfm": lambda: R.linear.linear_rfm(X, y)[:2],
+        "complete_matrix": lambda: R.linear.complete_matrix(holes)[:2],
+        "coordinate_check": lambda: list(
+            R.neural.coordinate_check(net, X, y, **scan).values.values()
+        ),
+        "feature_movement": lambda: list(
+            R.neural.feature_movement(net, X, y, **scan).values.values()
+        ),
+        "InfiniteLinearNetwork": lambda: list(
+            R.neural.InfiniteLinearNetwork(5, 2).finite(20, random_state=0).parameters()
+        ),
+    }
+
+
+FUNCTIONS = _functions()
+
+
+def flat(found):
+    if isinstance(found, list | tuple):
+        return [array for part in found for array in flat(part)]
+    return [found.detach().numpy() if isinstance(found, torch.Tensor) else np.asarray(found)]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("context", AMBIENT)
+def test_public_functions_in_the_callers_torch_state(name, context):
+    before = flat(FUNCTIONS[name]())
+    with AMBIENT[context]():
+        inside = flat(FUNCTIONS[name]())
+    assert len(inside) == len(before) > 0
+    for here, there in zip(inside, before):
+        assert_array_equal(here, there)
+
+
+MEANINGLESS = (-1, float("nan"), "nonsense", (), [1.0, "b"], object())
+
+
+@pytest.mark.parametrize(
+    ("call", "parameters"),
+    [
+        (lambda **p: R.features.alignment(np.eye(3), np.eye(3), **p), ["method"]),
+        (lambda **p: R.features.matrix_power(np.eye(3), **p), ["power"]),
+        (lambda **p: R.features.top_directions(np.eye(3), **p), ["n_directions"]),
+        (
+            lambda **p: R.linear.linear_rfm(np.eye(3), np.ones(3), **p),
+            ["alpha", "agop_power", "max_iter", "decay", "tol"],
+        ),
+        (
+            lambda **p: R.linear.complete_matrix(np.eye(3), **p),
+            ["alpha", "agop_power", "max_iter", "decay", "tol"],
+        ),
+        (make_multi_index, ["n_samples", "n_features", "noise", "random_state"]),
+        (
+            lambda **p: R.neural.coordinate_check(
+                R.ABCMLPRegressor((4,)), np.eye(4), np.arange(4.0), **p
+            ),
+            ["widths", "n_seeds", "random_state"],
+        ),
+        (lambda **p: R.neural.AlignmentMonitor(np.eye(3), **p), ["every"]),
+        (PCGSolver, ["tol", "max_iter"]),
+        (R.kernels.NTK, ["depth", "activation", "weight_std", "bias_std"]),
+        (R.kernels.NNGP, ["depth", "activation", "weight_std", "bias_std"]),
+        (R.kernels.PowerExponential, ["exponent"]),
+    ],
+)
+def test_arguments_that_mean_nothing_are_named(call, parameters):
+    for parameter in parameters:
+        for value in MEANINGLESS:
+            with pytest.raises((ValueError, TypeError), match=parameter):
+                call(**{parameter: value})

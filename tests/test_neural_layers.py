@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from network_helpers import randn, redraw
 from numpy.testing import assert_allclose
@@ -388,15 +389,128 @@ def test_weights_that_took_part_and_were_not_read_are_named():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"agop_outputs": 0}, "agop_outputs=0"),
-        ({"agop_outputs": "some"}, "agop_outputs='some'"),
-        ({"batch_size": 0}, "batch_size=0"),
-        ({"batch_size": -1}, "batch_size=-1"),
+        ({"agop_outputs": 0}, "agop_outputs"),
+        ({"agop_outputs": "some"}, "agop_outputs"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": -1}, "batch_size"),
+        ({"agop_power": 0}, "agop_power"),
+        ({"output": "logits"}, "output"),
+        ({"init": [1.0]}, "init"),
+        ({"random_state": None}, "random_state"),
     ],
 )
 def test_options_that_make_no_sense(options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"'{message}' parameter of layer_features"):
         layer_features(nn.Linear(6, 2), randn(5, 6), **options)
+
+
+class Two(nn.Module):
+    """A network of two inputs."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.a, self.b, self.out = nn.Linear(4, 3), nn.Linear(2, 3), nn.Linear(3, 1)
+        self.load_state_dict({f"{k}.{w}": v for k in weights for w, v in weights[k].items()})
+
+    def forward(self, x, z):
+        return self.out(torch.tanh(self.a(x) + self.b(z)))
+
+
+def test_several_inputs():
+    torch.manual_seed(0)
+    parts = {"a": nn.Linear(4, 3), "b": nn.Linear(2, 3), "out": nn.Linear(3, 1)}
+    net = Two({name: part.state_dict() for name, part in parts.items()})
+    X, Z = randn(30, 4).numpy(), randn(30, 2).numpy()
+    # one linear layer of both inputs is the sum of one of each
+    joint = nn.Sequential(nn.Linear(6, 3), nn.Tanh(), nn.Linear(3, 1))
+    with torch.no_grad():
+        joint[0].weight.copy_(torch.cat([net.a.weight, net.b.weight], 1))
+        joint[0].bias.copy_(net.a.bias + net.b.bias)
+    joint[2].load_state_dict(net.out.state_dict())
+    whole, last = layer_features(joint, np.hstack([X, Z]))
+    for given in ((X, Z), {"z": Z, "x": X}, (torch.tensor(X), torch.tensor(Z))):
+        a, b, out = layer_features(net, given)
+        np.testing.assert_allclose(a.agop, whole.agop[:4, :4], rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(b.agop, whole.agop[4:, 4:], rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(out.agop, last.agop, rtol=1e-4, atol=1e-7)
+    with pytest.raises(ValueError, match=r"different numbers of rows: \[29, 30\]"):
+        layer_features(net, (X, Z[:29]))
+    with pytest.raises(ValueError, match=r"missing 1 required .*'z' \(Several inputs"):
+        layer_features(net, X)
+
+
+class Mixed(nn.Module):
+    """Two precisions, and a scale in a third."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((1,), 2.0, dtype=torch.float16))
+        self.a, self.b = nn.Linear(4, 8), nn.Linear(8, 1).double()
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.a(x * self.scale)).double())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_mixed_precisions(dtype):
+    torch.manual_seed(0)
+    net, X = Mixed(), (10 * randn(20, 4)).numpy().astype(dtype)
+    a, b = layer_features(net, X)
+    double = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+    double[0].load_state_dict(net.a.state_dict())
+    double[2].load_state_dict(net.b.state_dict())
+    first, last = layer_features(double, X * 2)
+    np.testing.assert_allclose(a.agop, first.agop, rtol=1e-3, atol=1e-4 * first.agop.max())
+    np.testing.assert_allclose(b.agop, last.agop, rtol=1e-3)
+
+
+class Mapped(nn.Module):
+    """A network inside vmap, which hooks cannot enter."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return torch.func.vmap(self.layer)(x)
+
+
+def plain():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: torch.jit.trace(plain(), torch.ones(2, 4)), "hooks cannot enter"),
+        (lambda: torch.export.export(plain(), (torch.ones(2, 4),)).module(), "hooks cannot enter"),
+        (lambda: nn.Sequential(nn.Linear(4, 8), nn.LazyLinear(1)), "Run it once on some rows"),
+        (lambda: nn.Linear(4, 1, device="meta"), "'meta'"),
+        (lambda: nn.Linear(3, 1), r"rows of shape \(4,\).* cannot be multiplied"),
+        (Mapped, "cannot be run, with its layers read"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_networks_that_cannot_be_read(make, message):
+    with pytest.raises(ValueError, match=message):
+        layer_features(make(), randn(6, 4))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda X: scipy.sparse.csr_array(X), TypeError, "sparse"),
+        (lambda X: X.astype(str), ValueError, "not real numbers"),
+        (lambda X: X.astype(complex), ValueError, "not real numbers"),
+        (lambda X: torch.tensor(X).to(torch.complex64), ValueError, "not real numbers"),
+        (lambda X: [X, X[:, :2]], ValueError, "Several inputs are given as a tuple"),
+        (lambda X: X[:0], ValueError, "no rows"),
+        (lambda X: 1.0, ValueError, "rows are needed"),
+    ],
+)
+def test_rows_that_cannot_be_read(make, error, message):
+    with pytest.raises(error, match=message):
+        layer_features(plain(), make(randn(6, 4).numpy()))
 
 
 def test_rows_in_other_containers():

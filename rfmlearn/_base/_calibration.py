@@ -13,7 +13,7 @@ def as_columns(scores):
     return np.column_stack([(1 - scores) / 2, (1 + scores) / 2])
 
 
-def calibrate(scores, codes, weight):
+def calibrate(scores, codes, weight, *, ordered=False):
     """Return T and b of the probabilities ``softmax(scores / T + b)`` with the least log-loss.
 
     First the temperature alone, which leaves the order of the classes as it is, then both from
@@ -32,6 +32,9 @@ def calibrate(scores, codes, weight):
         Column of the true class.
     weight : ndarray of shape (n,)
         Row weights.
+    ordered : bool
+        Whether the class of the highest score is to stay the most probable (see `probabilities`).
+        If the bias does not help then, there is none.
 
     Returns
     -------
@@ -60,6 +63,32 @@ def calibrate(scores, codes, weight):
         by_temperature = -beta * (slope * S).sum()
         return value, np.r_[by_temperature, slope.sum(axis=0) + bias / total]
 
+    def curvature(parameters):  # by 1 / T and b, and the slope
+        beta, bias = parameters[0], parameters[1:]
+        P = np.exp(log_softmax(S * beta + bias, axis=1))
+        slope, shared = share[:, None] * (P - truth), share[:, None] * P
+        apart = S - (P * S).sum(axis=1, keepdims=True)
+        mixed = (shared * apart).sum(axis=0)
+        inner = np.diag(shared.sum(axis=0) + 1 / total) - P.T @ shared
+        H = np.block([[(shared * apart * S).sum(), mixed], [mixed[:, None], inner]])
+        return H, np.r_[(slope * S).sum(), slope.sum(axis=0) + bias / total]
+
+    def polished(parameters, steps=3):
+        """Return the minimum to rounding: Newton's steps from close by, while they help."""
+        parameters = np.r_[np.exp(-parameters[0]), parameters[1:]]
+        if not 1e-3 < parameters[0] < 1e3:
+            return parameters
+        H, slope = curvature(parameters)
+        for _ in range(steps):
+            nearer = parameters - np.linalg.lstsq(H, slope, rcond=None)[0]
+            if not nearer[0] > 0:
+                break
+            H, left = curvature(nearer)
+            if not np.linalg.norm(left) < np.linalg.norm(slope):
+                break
+            parameters, slope = nearer, left
+        return parameters
+
     def best(start, free):
         own = np.log([1e-3, 1e3])
         bounds = [own, *[(-free, free)] * n_classes]
@@ -68,14 +97,38 @@ def calibrate(scores, codes, weight):
 
     # the loss is convex in 1 / T and b
     cold = best(np.zeros(1 + n_classes), 0.0)
-    found = best(cold, np.inf)
-    bias = found[1:] - found[1:].mean()
-    return float(np.exp(found[0])), bias
+    found = polished(best(cold, np.inf))
+    temperature, bias = float(1 / found[0]), found[1:] - found[1:].mean()
+    if ordered:
+        with_bias = probabilities(S, temperature, bias, ordered=True)
+        if -share @ (truth * np.log(with_bias)).sum(axis=1) > loss(cold)[0]:
+            return float(np.exp(cold[0])), np.zeros(n_classes)
+    return temperature, bias
 
 
-def probabilities(scores, temperature, bias=0.0):
-    """Return ``softmax(scores / temperature + bias)``, (n, n_classes)."""
-    dtype = scores.dtype
-    return softmax(
-        as_columns(scores) / np.asarray(temperature, dtype) + np.asarray(bias, dtype), axis=1
-    )
+def probabilities(scores, temperature, bias=0.0, *, ordered=False):
+    """Return ``softmax(scores / temperature + bias)``, (n, n_classes).
+
+    With `ordered` the class of the highest score stays the most probable one: where the bias puts
+    others above it, they and it share what they have together, the nearest such probabilities.
+    """
+    dtype, S = scores.dtype, as_columns(scores)
+    P = softmax(S / np.asarray(temperature, dtype) + np.asarray(bias, dtype), axis=1)
+    if ordered:
+        first = S.argmax(axis=1)
+        rows = np.flatnonzero(P.argmax(axis=1) != first)
+        P[rows] = _put_first(P[rows], first[rows])
+    return P
+
+
+def _put_first(P, first):
+    """Return the nearest rows in which column `first` is the largest."""
+    rows, n_classes = np.arange(len(P)), P.shape[1]
+    others = P.copy()
+    others[rows, first] = -np.inf
+    ranked = -np.sort(-others, axis=1)[:, : n_classes - 1]
+    shared = (P[rows, first, None] + ranked.cumsum(axis=1)) / np.arange(2, n_classes + 1)
+    level = shared.max(axis=1)
+    P = np.minimum(P, (level * (1 - 4 * np.finfo(P.dtype).eps))[:, None])
+    P[rows, first] = level
+    return P

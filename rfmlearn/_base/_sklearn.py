@@ -4,7 +4,13 @@
 import inspect
 
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    Options,
+    StrOptions,
+    validate_params,
+)
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight
 
@@ -21,6 +27,7 @@ __all__ = [
     "makes_frames",
     "svm_gamma",
     "takes_weight",
+    "validated",
 ]
 
 
@@ -32,6 +39,15 @@ def fit_context(*, skip_nested: bool = True) -> Callable[[F], F]:
     """
     checked = _fit_context(prefer_skip_nested_validation=skip_nested)
     return lambda fit: checked(isolated(fit))
+
+
+def validated(**constraints: list) -> Callable[[F], F]:
+    """Return the decorator of a public function that checks its arguments as estimators do theirs.
+
+    Like a ``fit`` it is `isolated` from the caller's torch context.
+    """
+    checked = validate_params(constraints, prefer_skip_nested_validation=True)
+    return lambda function: checked(isolated(function))
 
 
 def check_weight(sample_weight, X):

@@ -13,6 +13,7 @@ digits of close rows.
 """
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import ClassVar
 
 import torch
@@ -38,19 +39,26 @@ class _InfiniteWidth(Kernel):
     tile_share = 0.75
 
     def __post_init__(self):
-        if isinstance(self.activation, str) and self.activation not in DUALS:
-            raise ValueError(f"activation={self.activation!r} must be one of {sorted(DUALS)}.")
-        if not isinstance(self.depth, int) or self.depth < 0:
+        known = isinstance(self.activation, str) and self.activation in DUALS
+        if not (known or hasattr(self.activation, "weight_std")):
+            raise ValueError(
+                f"activation={self.activation!r} must be one of {sorted(DUALS)}, or an object of "
+                "rfmlearn.kernels.activations."
+            )
+        if not isinstance(self.depth, Integral) or self.depth < 0:
             raise ValueError(f"depth={self.depth!r} must be a number of hidden layers.")
         for name, least in (("weight_std", "positive"), ("bias_std", "not negative")):
             value = getattr(self, name)
-            if value is None:
+            if value is None and name == "weight_std":
                 continue
             values = value if isinstance(value, tuple | list) else (value,)
             if len(values) not in (1, self.depth + 1):
                 raise ValueError(f"{name} must be one number, or depth + 1 of them: {value!r}.")
-            if min(values) < 0 or (least == "positive" and min(values) == 0):
-                raise ValueError(f"{name}={value!r} must be {least}.")
+            if not all(
+                isinstance(v, Real) and 0 <= v < 1e100 and (v > 0 or least != "positive")
+                for v in values
+            ):
+                raise ValueError(f"{name}={value!r} must be {least} and below 1e100.")
 
     def _scales(self):
         """Return the activation and, for each of depth + 1 dense layers, w^2 and b^2."""

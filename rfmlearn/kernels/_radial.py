@@ -2,6 +2,7 @@
 """Kernels of the distance. The bandwidth is in the rows: here r stands for r / L."""
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import torch
@@ -94,7 +95,7 @@ class PowerExponential(RadialKernel):
     exponent: float = 1.5
 
     def __post_init__(self):
-        if not 0 < self.exponent <= 2:
+        if not (isinstance(self.exponent, Real) and 0 < self.exponent <= 2):
             raise ValueError(
                 f"exponent={self.exponent!r} must lie in (0, 2]: beyond 2 the kernel is not "
                 "positive definite."

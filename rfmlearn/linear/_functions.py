@@ -7,6 +7,7 @@ this is iteratively reweighted least squares, and finds sparse vectors; with a f
 matrices of low rank.
 """
 
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import torch
@@ -123,12 +124,13 @@ def recursion(problem, *, diag, alpha, agop_power, max_iter, decay, tol):
 
 def run(problem, example, *, diag, alpha, agop_power, max_iter, decay, tol):
     """Return the last iterate as a `LinearRFMResult` of arrays like the example."""
+    largest = float("inf")
     bounds = {
-        "alpha": (alpha >= 0, "must not be negative"),
-        "agop_power": (agop_power > 0, "must be positive"),
-        "max_iter": (max_iter >= 0 and max_iter == int(max_iter), "must be 0, 1, 2, ..."),
-        "decay": (0 < decay < 1, "must lie between 0 and 1"),
-        "tol": (tol >= 0, "must not be negative"),
+        "alpha": (lambda v: 0 <= v < largest, "must be 0 or positive, and finite"),
+        "agop_power": (lambda v: 0 < v < largest, "must be positive and finite"),
+        "max_iter": (lambda v: isinstance(v, Integral) and v >= 0, "must be 0, 1, 2, ..."),
+        "decay": (lambda v: 0 < v < 1, "must lie between 0 and 1"),
+        "tol": (lambda v: v >= 0, "must not be negative"),
     }
     given = {
         "alpha": alpha,
@@ -138,7 +140,7 @@ def run(problem, example, *, diag, alpha, agop_power, max_iter, decay, tol):
         "tol": tol,
     }
     for name, (fine, rule) in bounds.items():
-        if not fine:
+        if not (isinstance(given[name], Real) and fine(given[name])):
             raise ValueError(f"{name}={given[name]!r} {rule}.")
     options = {**given, "diag": diag}
     for iteration, W, metric, change in recursion(problem, **options):  # noqa: B007

@@ -125,16 +125,14 @@ class _Tape:
         return z.clone()
 
 
-def capture(model, place, X, weight, output, agop_outputs, center_gradients, seed, max_rows):
+def capture(model, inputs, weight, output, agop_outputs, center_gradients, seed, max_rows):
     """Return a `Call` for every call of a layer, in execution order.
 
     Parameters
     ----------
     model : nn.Module
         As the user has it; it is left as it was.
-    place : callable
-        From a part of X to what the model takes, on its device.
-    X : array or tensor of shape (n, ...)
+    inputs : Inputs
         Rows.
     weight : tensor of shape (n,) or None
         Row weights.
@@ -157,13 +155,16 @@ def capture(model, place, X, weight, output, agop_outputs, center_gradients, see
     layers = {m: name or type(m).__name__ for name, m in model.named_modules()}
     layers = {m: name for m, name in layers.items() if isinstance(m, LAYERS)}
     if not layers:
-        raise ValueError(f"{type(model).__name__} has no Linear or Conv2d layer to read.")
-    n_rows, calls, generator = len(X), [], torch.Generator().manual_seed(seed)
+        raise ValueError(
+            f"{type(model).__name__} has no Linear or Conv2d layer to read. Pass the module that a "
+            "scripted, traced, exported or quantized one was made of: hooks cannot enter these."
+        )
+    n_rows, calls, generator = len(inputs), [], torch.Generator().manual_seed(seed)
     with ExitStack() as stack:
         stack.enter_context(_as_it_was(model))
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
-        _refuse_company(model, place, X, output)
+        _refuse_company(model, inputs, output)
         tape = _Tape(layers)
         for layer in layers:
             # before hooks of the user's, which may change the output and are part of the network
@@ -172,7 +173,7 @@ def capture(model, place, X, weight, output, agop_outputs, center_gradients, see
         while start < n_rows:
             rows = slice(start, min(start + size, n_rows))
             tape.entries.clear()
-            F = _outputs(model(place(X[rows])), rows.stop - rows.start, output)
+            F = _outputs(inputs.into(model, rows), rows.stop - rows.start, output)
             if not calls:
                 calls = _calls(tape)
             if [layer for layer, _ in tape.entries] != [call.layer for call in calls]:
@@ -185,19 +186,20 @@ def capture(model, place, X, weight, output, agop_outputs, center_gradients, see
     return calls
 
 
-def _refuse_company(model, place, X, output):
+def _refuse_company(model, inputs, output):
     """Raise where what the model says of a row depends on the rows beside it."""
-    if len(X) < 2:
+    if len(inputs) < 2:
         return
     with torch.no_grad():
-        together = _outputs(model(place(X[:2])), 2, output)
+        together = _outputs(inputs.into(model, slice(0, 2)), 2, output)
         try:
-            alone = _outputs(model(place(X[:1])), 1, output)
+            alone = _outputs(inputs.into(model, slice(0, 1)), 1, output)
         except Exception:  # what cannot be asked of one row cannot be compared
             alone = together[:1] * torch.nan
     if not together.is_floating_point():
         return  # no gradient either: that is said later
-    rounding = 100 * torch.finfo(together.dtype).eps ** 0.75 * together.abs().max()
+    eps = max(inputs.eps, torch.finfo(together.dtype).eps)
+    rounding = 100 * eps**0.75 * together.abs().max()
     if not (alone - together[:1]).abs().max() <= rounding:
         raise ValueError(
             "The model says something else of a row beside another than of the row alone: rows see "
@@ -206,7 +208,7 @@ def _refuse_company(model, place, X, output):
         )
 
 
-def unread(model, place, X, output, calls):
+def unread(model, inputs, output, calls):
     """Return the names of modules with weights that took part in the outputs and were not read.
 
     A weight takes part if the outputs have a gradient by it, wherever it is used: inside an
@@ -218,7 +220,7 @@ def unread(model, place, X, output, calls):
         for weight in weights:
             weight.requires_grad_(True)
         try:
-            total = _outputs(model(place(X[:1])), 1, output).sum()
+            total = _outputs(inputs.into(model, slice(0, 1)), 1, output).sum()
             slopes = torch.autograd.grad(total, weights, allow_unused=True)
         except (RuntimeError, ValueError):  # one row is too few, or a backward pass that eval lacks
             return []
@@ -230,7 +232,7 @@ def unread(model, place, X, output, calls):
     ]
 
 
-def inputs_of(model, place, X, number):
+def inputs_of(model, inputs, number):
     """Return the inputs of one call of a layer at all rows, (n, d) (see `capture`).
 
     Of a convolution its patches, (n, positions, d).
@@ -246,9 +248,9 @@ def inputs_of(model, place, X, number):
         for layer in model.modules():
             if isinstance(layer, LAYERS):
                 stack.callback(layer.register_forward_pre_hook(note, with_kwargs=True).remove)
-        for start in range(0, len(X), _ROWS_OF_INPUTS):
+        for start in range(0, len(inputs), _ROWS_OF_INPUTS):
             seen.clear()
-            model(place(X[start : start + _ROWS_OF_INPUTS]))
+            inputs.into(model, slice(start, start + _ROWS_OF_INPUTS))
             layer, h = seen[number]
             if isinstance(layer, nn.Conv2d) and h.ndim == 4:
                 parts.append(patches_of(layer, h))

@@ -2,6 +2,7 @@
 """How training moves a network's coordinates and features, against its width."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from rfmlearn import _backend
+from rfmlearn._base._sklearn import Interval, validated
 from rfmlearn._typing import Any, ArrayLike, RandomState, Sequence
 
 
@@ -43,6 +45,14 @@ class WidthScan:
         return slopes
 
 
+_COUNTS: dict[str, list] = {
+    "n_seeds": [Interval(Integral, 1, None, closed="left")],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+}
+
+
+@validated(**_COUNTS)
 def coordinate_check(
     estimator: Any,
     X: ArrayLike,
@@ -106,6 +116,7 @@ def coordinate_check(
     return _scan(_displacement, estimator, X, y, widths, n_seeds, n_jobs, random_state)
 
 
+@validated(**_COUNTS)
 def feature_movement(
     estimator: Any,
     X: ArrayLike,
@@ -173,10 +184,10 @@ def _scan(measure, estimator, X, y, widths, n_seeds, n_jobs, random_state):
             "Pass the network itself, with X as the steps of a pipeline before it would make it."
         )
     widths = np.asarray(widths)
-    if not np.all(np.isfinite(widths) & (widths >= 1) & (widths == np.round(widths))):
+    if widths.dtype.kind not in "iuf" or not np.all(
+        np.isfinite(widths) & (widths >= 1) & (widths == np.round(widths))
+    ):
         raise ValueError(f"widths={widths.tolist()} must be positive whole numbers.")
-    if not n_seeds >= 1:
-        raise ValueError(f"n_seeds={n_seeds!r} must be positive.")
     if widths.ndim != 1 or len(np.unique(widths)) < 2:
         raise ValueError(f"widths={widths.tolist()} must hold two widths or more.")
     depth = np.size(estimator.hidden_layer_sizes)

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The features of each layer: its weights' matrix, its gradients' matrix, and their agreement."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 import torch
 from torch import nn
 
 from rfmlearn import _backend
+from rfmlearn._base._sklearn import Interval, StrOptions, validated
 from rfmlearn._base._warn import warn
 from rfmlearn._typing import Any, ArrayLike, Callable
 from rfmlearn.features import alignment, matrix_power, row_weights
 from rfmlearn.neural._capture import capture, inputs_of, unread, weight_matrix
+from rfmlearn.neural._inputs import Inputs
 from rfmlearn.neural._read import read_network
 
 
@@ -76,10 +79,19 @@ class LayerFeatures:
         }
 
 
-@_backend.isolated
+@validated(
+    output=[callable, None],
+    agop_power=[Interval(Real, 0, None, closed="neither")],
+    center_gradients=["boolean"],
+    subtract_init=["boolean"],
+    init=[nn.Module, Mapping, None],
+    agop_outputs=[StrOptions({"auto", "all"}), Interval(Integral, 1, None, closed="left")],
+    batch_size=[Interval(Integral, 1, None, closed="left"), None],
+    random_state=[Interval(Integral, 0, None, closed="left")],
+)
 def layer_features(
     model: Any,
-    X: ArrayLike | torch.Tensor,
+    X: ArrayLike | torch.Tensor | tuple | dict,
     *,
     sample_weight: ArrayLike | None = None,
     output: Callable | None = None,
@@ -99,10 +111,11 @@ def layer_features(
         Any torch module; an `ABCMLPClassifier` or `ABCMLPRegressor`; scikit-learn's
         `MLPClassifier` or `MLPRegressor`; a skorch net; a `Pipeline` that ends in one. It is used
         in eval mode and left as it was found: mode, hooks, ``requires_grad``, device.
-    X : array-like or tensor of shape (n, ...)
+    X : array-like or tensor of shape (n, ...), tuple or dict of these
         The rows, images or sequences at which gradients are taken, in the form that the
         model takes. Numbers get the dtype of the model's weights; integers stay where the
-        model embeds them.
+        model embeds them. A tuple holds several inputs in the order in which the model takes
+        them, a dict those that it takes by name.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows in the AGOP.
     output : callable, optional
@@ -139,8 +152,8 @@ def layer_features(
         If the model is not one of those above.
     ValueError
         If it has no linear or convolutional layer, its output is no tensor with a row for each of
-        X or has no gradient, its rows see each other, X holds NaN or infinity, `init` does not fit
-        it, or `subtract_init` is asked for without.
+        X or has no gradient, its rows see each other, it cannot be run on X, X holds NaN or
+        infinity, `init` does not fit it, or `subtract_init` is asked for without.
 
     Warns
     -----
@@ -172,12 +185,6 @@ def layer_features(
     >>> bool(first.alignment > 0.5)
     True
     """
-    if not (agop_outputs in ("auto", "all") or _is_count(agop_outputs)):
-        raise ValueError(
-            f"agop_outputs={agop_outputs!r} must be 'auto', 'all' or a positive number."
-        )
-    if not (batch_size is None or _is_count(batch_size)):
-        raise ValueError(f"batch_size={batch_size!r} must be None or a positive number of rows.")
     if hasattr(model, "steps"):
         X = model[:-1].transform(X)
         model = model[-1]
@@ -188,18 +195,18 @@ def layer_features(
             "subtract_init=True needs the initial weights: pass init=, the network or its "
             "state_dict before training."
         )
-    X, place = _as_input(X, module)
-    weight = row_weights(sample_weight, torch.empty(0, dtype=torch.float64), n=len(X))
+    rows = Inputs(X, module)
+    weight = row_weights(sample_weight, torch.empty(0, dtype=torch.float64), n=len(rows))
     calls = capture(
-        module, place, X, weight, output, agop_outputs, center_gradients, random_state, batch_size
+        module, rows, weight, output, agop_outputs, center_gradients, random_state, batch_size
     )
-    if missed := unread(module, place, X, output, calls):
+    if missed := unread(module, rows, output, calls):
         warn(
             f"Only Linear and Conv2d layers that are called as modules are read. Not read, "
             f"although the outputs depend on their weights: {', '.join(missed)}.",
             UserWarning,
         )
-    total = len(X) if weight is None else float(weight.sum())
+    total = len(rows) if weight is None else float(weight.sum())
     found = []
     for call in calls:
         start = None if init is None else _initial(init, call)
@@ -209,7 +216,7 @@ def layer_features(
                 name=call.name,
                 call=call.number,
                 nfm=_gram(W),
-                agop=_backend.to_numpy(_symmetric(call.agop(total, len(X)))),
+                agop=_backend.to_numpy(_symmetric(call.agop(total, len(rows)))),
                 agop_power=agop_power,
                 init_nfm=None if start is None else _gram(start),
             )
@@ -240,12 +247,7 @@ def layer_inputs(module, X, number):
     ValueError
         If they are neither: those of a sequence.
     """
-    X, place = _as_input(X, module)
-    return _backend.to_numpy(inputs_of(module, place, X, number))
-
-
-def _is_count(number):
-    return isinstance(number, Integral) and not isinstance(number, bool) and number >= 1
+    return _backend.to_numpy(inputs_of(module, Inputs(X, module), number))
 
 
 def _symmetric(M):
@@ -308,31 +310,3 @@ def _bare(name):
     for prefix in _WRAPPERS:
         name = name.removeprefix(prefix)
     return name
-
-
-def _as_input(X, module):
-    """Return X as a tensor or array, and what brings a part of it to the model."""
-    like = next((p for p in module.parameters() if p.is_floating_point()), None)
-    if like is None:
-        raise ValueError(f"{type(module).__name__} has no weights to read.")
-    if not isinstance(X, torch.Tensor):
-        X = np.asarray(X)
-        if X.dtype == object:  # nullable columns of a frame
-            try:
-                X = X.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"X holds what is not a number: {error}") from error
-    embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in module.modules())
-
-    def place(part):
-        # a copy: a module may write into its input, which is the user's
-        part = _backend.to_tensor(part, like.device).clone()
-        if not part.is_floating_point():
-            return part.long() if embeds else part.to(like.dtype)
-        if _backend.holds(~torch.isfinite(part).all()):
-            raise ValueError("X holds NaN or infinity.")
-        return part.to(like.dtype)
-
-    if not len(X):
-        raise ValueError("X has no rows.")
-    return X, place

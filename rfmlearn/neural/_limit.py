@@ -11,6 +11,7 @@ import torch
 from sklearn.utils import check_random_state
 from torch import nn
 
+from rfmlearn import _backend
 from rfmlearn._typing import Any, RandomState
 from rfmlearn.neural._abc import Exponents, Scaling, make_network
 
@@ -97,6 +98,7 @@ class InfiniteLinearNetwork(nn.Sequential):
     torch.Size([100, 5])
     """
 
+    @_backend.isolated
     def __init__(
         self,
         n_features: int,
@@ -113,6 +115,7 @@ class InfiniteLinearNetwork(nn.Sequential):
         super().__init__(*make_network(sizes, "identity", dtype, torch.device(device)))
         set_limit(self, input_scale, output_scale)
 
+    @_backend.isolated
     def finite(self, width: int, random_state: RandomState = None) -> nn.Sequential:
         """Return a random network of finite width of which this is the limit.
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Alignment during training, as a callback."""
 
+from numbers import Integral
+
 import numpy as np
 
 from rfmlearn._typing import Any, ArrayLike
@@ -43,7 +45,8 @@ class AlignmentMonitor:
     """
 
     def __init__(self, X: ArrayLike, every: int = 1, **options: Any) -> None:
-        if not every >= 1:
+        number: Any = every
+        if not (isinstance(number, Integral) and every >= 1):
             raise ValueError(f"every={every!r} must be a positive number of epochs.")
         self.X = X
         self.every = every

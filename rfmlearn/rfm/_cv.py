@@ -257,7 +257,9 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
     `predict_proba` is a softmax whose parameters, a temperature and a bias for each class, are
     fitted to held-out scores (C. Guo et al., ICML 2017). They are the probabilities of the data,
     weighted by `sample_weight` only: `class_weight` moves scores and decisions. The most probable
-    class is that of `predict` but where two are nearly as likely, or class weights decide.
+    class is that of `predict`: where the bias alone would make another more likely, both are
+    equally likely. With `class_weight` decisions and probabilities are about different
+    frequencies, and may differ.
 
     Examples
     --------
@@ -335,8 +337,10 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         codes = target.encoder.transform(np.concatenate([test.y for _, test in folds]))
         # without class weights: probabilities are those of the data
         weight = np.concatenate([test.sample_weight for _, test in folds])
-        temperature, bias = calibrate(F[:, 0] if F.shape[1] == 1 else F, codes, weight)
-        return {"temperature_": temperature, "class_bias_": bias}
+        F = F[:, 0] if F.shape[1] == 1 else F
+        ordered = self.class_weight is None
+        temperature, bias = calibrate(F, codes, weight, ordered=ordered)
+        return {"temperature_": temperature, "class_bias_": bias, "_ordered": ordered}
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return calibrated probabilities: ``softmax(scores / temperature_ + class_bias_)``.
@@ -351,4 +355,6 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns are in the order of `classes_`.
         """
-        return probabilities(self._scores(X), self.temperature_, self.class_bias_)
+        return probabilities(
+            self._scores(X), self.temperature_, self.class_bias_, ordered=self._ordered
+        )

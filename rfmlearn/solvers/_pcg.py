@@ -9,6 +9,7 @@ and two with B.
 """
 
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import ClassVar
 
 import torch
@@ -67,7 +68,7 @@ class PCGSolver(Solver):
     Raises
     ------
     ValueError
-        If a parameter is not positive.
+        If a parameter is out of its range.
 
     Examples
     --------
@@ -83,9 +84,9 @@ class PCGSolver(Solver):
     max_iter: int = 500
 
     def __post_init__(self):
-        if self.tol is not None and not self.tol > 0:
-            raise ValueError(f"tol={self.tol!r} must be positive, or None.")
-        if not (self.max_iter >= 1 and self.max_iter == int(self.max_iter)):
+        if self.tol is not None and not (isinstance(self.tol, Real) and 0 < self.tol < 1):
+            raise ValueError(f"tol={self.tol!r} must lie between 0 and 1, or be None.")
+        if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
             raise ValueError(f"max_iter={self.max_iter!r} must be a positive whole number.")
 
     @staticmethod
