@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, make_classification
 from sklearn.decomposition import PCA
@@ -28,11 +28,11 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, NuSVR
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from skorch import NeuralNetRegressor
 from torch import nn
 
-from rfmlearn import ABCMLPRegressor, RecursiveFeatureLearner, RFMRegressor
+from rfmlearn import ABCMLPRegressor, RecursiveFeatureLearner, RFMClassifier, RFMRegressor
 from rfmlearn.datasets import make_multi_index
 from rfmlearn.features import agop
 from rfmlearn.neural import layer_features
@@ -505,3 +505,23 @@ def test_outputs_are_in_units_of_their_own(unit):
         for u in ([1, 1], [unit, 1])
     )
     np.testing.assert_allclose(b.feature_matrix_, a.feature_matrix_, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "how"),
+    [
+        (DecisionTreeClassifier(max_depth=4, random_state=0), {}),
+        (RFMClassifier(max_iter=0), {"gradient": "numeric"}),
+        (Ridge(), {"gradient": "numeric"}),
+    ],
+)
+def test_weights_are_repeated_rows_in_differences_too(model, how):
+    """The step of differences is in units of the spread, which weights change."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(45, 3)) * [1.0, 2.0, 0.5]
+    y = (X[:, 0] * X[:, 1] > 0).astype(int) if is_classifier(model) else X[:, 0]
+    weight = np.where(X[:, 0] > 1, 3, 1)
+    learner = RecursiveFeatureLearner(model, max_iter=2, random_state=0, **how)
+    weighted = clone(learner).fit(X, y, sample_weight=weight).feature_matrix_
+    repeated = clone(learner).fit(X.repeat(weight, 0), y.repeat(weight)).feature_matrix_
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-5, atol=1e-6 * repeated.max())

@@ -39,7 +39,7 @@ AGREEMENT = 1e-5
 STEPS = (5e-3, 0.5, 1.0, 2.0)
 
 
-def gradients_of(estimator, X, how="auto"):
+def gradients_of(estimator, X, how="auto", weight=None):
     """Return an object whose ``at(X)`` gives the gradients of a fitted estimator, (n, c, d).
 
     Parameters
@@ -50,6 +50,8 @@ def gradients_of(estimator, X, how="auto"):
         Rows it was fitted to.
     how : {"auto", "analytic", "numeric"}
         "auto" is analytic where that can be had.
+    weight : ndarray of shape (n,), optional
+        Weights of the rows, which count in the step of differences.
 
     Raises
     ------
@@ -62,7 +64,7 @@ def gradients_of(estimator, X, how="auto"):
             f"gradient='analytic', but the function of {type(estimator).__name__} is not known "
             "here. Use gradient='auto', 'numeric', or a callable."
         )
-    return Differences(estimator, X) if known is None else known
+    return Differences(estimator, X, weight) if known is None else known
 
 
 def scores(estimator, X):
@@ -86,16 +88,18 @@ class Differences:
 
     analytic = False
 
-    def __init__(self, estimator, X):
+    def __init__(self, estimator, X, weight=None):
         self.estimator = estimator
-        spread = X.std(axis=0)
+        centred = X - np.average(X, axis=0, weights=weight)
+        spread = np.sqrt(np.average(centred**2, axis=0, weights=weight))
         # a column that has faded out of the rows is not asked for finer detail than others
         self.unit = (
             np.maximum(spread, 1e-3 * spread.max()) if spread.any() else np.ones_like(spread)
         )
+        some = slice(None, None, max(len(X) // N_COMPARED, 1))
         for self.step in STEPS:
-            moved = np.any(self.at(X[:: max(len(X) // N_COMPARED, 1)]) != 0, axis=(1, 2))
-            if moved.mean() > 0.5:
+            moved = np.any(self.at(X[some]) != 0, axis=(1, 2))
+            if np.average(moved, weights=None if weight is None else weight[some]) > 0.5:
                 break
 
     def at(self, X):

@@ -92,7 +92,7 @@ class WrappedRecursion:
         if callable(self.gradient):
             self.kind, at = "callable", lambda rows: self.gradient(estimator, rows)
         else:
-            gradients = gradients_of(estimator, Z, self.gradient)
+            gradients = gradients_of(estimator, Z, self.gradient, weight)
             self.kind, at = "analytic" if gradients.analytic else "numeric", gradients.at
         if n_samples is None and self.kind == "numeric":
             n_samples = NUMERIC_ROWS
