@@ -601,6 +601,10 @@ MEANINGLESS = (-1, float("nan"), "nonsense", (), [1.0, "b"], object())
             ["widths", "n_seeds", "random_state"],
         ),
         (lambda **p: R.neural.AlignmentMonitor(np.eye(3), **p), ["every"]),
+        (
+            lambda **p: R.neural.InfiniteLinearNetwork(**{"n_features": 3, "n_outputs": 1, **p}),
+            ["n_features", "n_outputs"],
+        ),
         (PCGSolver, ["tol", "max_iter"]),
         (R.kernels.NTK, ["depth", "activation", "weight_std", "bias_std"]),
         (R.kernels.NNGP, ["depth", "activation", "weight_std", "bias_std"]),

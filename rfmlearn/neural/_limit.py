@@ -7,6 +7,8 @@ network is one of width d + k whose initial columns are orthogonal (Yang and Hu,
 section 6).
 """
 
+from numbers import Integral
+
 import torch
 from sklearn.utils import check_random_state
 from torch import nn
@@ -109,8 +111,12 @@ class InfiniteLinearNetwork(nn.Sequential):
         dtype: torch.dtype = torch.float64,
         device: torch.device | str = "cpu",
     ) -> None:
-        if min(n_features, n_outputs) < 1:
-            raise ValueError(f"n_features={n_features} and n_outputs={n_outputs} must be positive.")
+        counts: list[Any] = [n_features, n_outputs]
+        if not all(isinstance(count, Integral) and count >= 1 for count in counts):
+            raise ValueError(
+                f"n_features={n_features!r} and n_outputs={n_outputs!r} must be positive whole "
+                "numbers."
+            )
         sizes = [n_features, n_features + n_outputs, n_outputs]
         super().__init__(*make_network(sizes, "identity", dtype, torch.device(device)))
         set_limit(self, input_scale, output_scale)
