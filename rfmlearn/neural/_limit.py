@@ -112,7 +112,7 @@ class InfiniteLinearNetwork(nn.Sequential):
         device: torch.device | str = "cpu",
     ) -> None:
         counts: list[Any] = [n_features, n_outputs]
-        if not all(isinstance(count, Integral) and count >= 1 for count in counts):
+        if not all(isinstance(count, Integral) for count in counts) or min(counts) < 1:
             raise ValueError(
                 f"n_features={n_features!r} and n_outputs={n_outputs!r} must be positive whole "
                 "numbers."
