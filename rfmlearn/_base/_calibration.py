@@ -73,18 +73,20 @@ def calibrate(scores, codes, weight, *, ordered=False):
         H = np.block([[(shared * apart * S).sum(), mixed], [mixed[:, None], inner]])
         return H, np.r_[(slope * S).sum(), slope.sum(axis=0) + bias / total]
 
-    def polished(parameters, steps=3):
-        """Return the minimum to rounding: Newton's steps from close by, while they help."""
+    def polished(parameters, n_free, steps=3):
+        """Return the minimum to rounding by the first `n_free`: Newton's steps, while they help."""
         parameters = np.r_[np.exp(-parameters[0]), parameters[1:]]
         if not 1e-3 < parameters[0] < 1e3:
             return parameters
+        free = slice(n_free)
         H, slope = curvature(parameters)
         for _ in range(steps):
-            nearer = parameters - np.linalg.lstsq(H, slope, rcond=None)[0]
+            nearer = parameters.copy()
+            nearer[free] -= np.linalg.lstsq(H[free, free], slope[free], rcond=None)[0]
             if not nearer[0] > 0:
                 break
             H, left = curvature(nearer)
-            if not np.linalg.norm(left) < np.linalg.norm(slope):
+            if not np.linalg.norm(left[free]) < np.linalg.norm(slope[free]):
                 break
             parameters, slope = nearer, left
         return parameters
@@ -97,12 +99,12 @@ def calibrate(scores, codes, weight, *, ordered=False):
 
     # the loss is convex in 1 / T and b
     cold = best(np.zeros(1 + n_classes), 0.0)
-    found = polished(best(cold, np.inf))
+    found = polished(best(cold, np.inf), 1 + n_classes)
     temperature, bias = float(1 / found[0]), found[1:] - found[1:].mean()
     if ordered:
         with_bias = probabilities(S, temperature, bias, ordered=True)
         if -share @ (truth * np.log(with_bias)).sum(axis=1) > loss(cold)[0]:
-            return float(np.exp(cold[0])), np.zeros(n_classes)
+            return float(1 / polished(cold, 1)[0]), np.zeros(n_classes)
     return temperature, bias
 
 
