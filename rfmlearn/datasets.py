@@ -15,7 +15,7 @@ __all__ = ["load_penguins", "load_yacht", "make_multi_index"]
 
 @validated(
     n_samples=[Interval(Integral, 1, None, closed="left")],
-    n_features=[Interval(Integral, 3, None, closed="left")],
+    n_features=[Integral],
     noise=[Interval(Real, 0, None, closed="left")],
     random_state=["random_state"],
 )
@@ -63,6 +63,8 @@ def make_multi_index(
     >>> X.shape, y.shape, subspace.shape
     ((100, 5), (100,), (3, 5))
     """
+    if n_features < 3:
+        raise ValueError(f"n_features={n_features!r} must be at least 3.")
     rng = check_random_state(random_state)
     X = rng.standard_normal((n_samples, n_features))
     y = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + noise * rng.standard_normal(n_samples)
