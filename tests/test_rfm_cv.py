@@ -393,6 +393,16 @@ def test_calibration_is_exact():
     np.testing.assert_allclose(again[1], bias, atol=1e-11)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_score_far_out_is_no_logarithm_of_zero():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=200)
+    scores = np.eye(3)[codes] + 0.1 * rng.normal(size=(200, 3))
+    scores[0] = 1e6 * np.eye(3)[codes[0]]  # right, and far beyond the others
+    T, bias = calibrate(scores, codes, np.ones(200), ordered=True)
+    assert 1e-3 <= T <= 1e3 and np.isfinite(bias).all()
+
+
 def test_separated_scores_keep_a_positive_temperature():
     scores = np.r_[-np.ones(20), np.ones(20)]
     T, bias = calibrate(scores, (scores > 0).astype(int), np.ones(40))

@@ -38,14 +38,13 @@ def calibrate(scores, codes, weight, *, ordered=False):
         Row weights.
     ordered : bool
         Whether the class of the highest score is to stay the most probable (see `probabilities`).
-        If the bias does not help then, there is none.
 
     Returns
     -------
     temperature : float
         T, in [1e-3, 1e3].
     bias : ndarray of shape (n_classes,)
-        b, summing to 0.
+        b, summing to 0; all 0 where it gains less than 1e-5 of the mean log-loss.
 
     References
     ----------
@@ -59,23 +58,26 @@ def calibrate(scores, codes, weight, *, ordered=False):
     truth = np.full(S.shape, (1 - certain) / (n_classes - 1))
     truth[np.arange(n), codes] = certain
 
+    def slope(beta, bias):  # by 1 / T and b, with the logarithms of the probabilities
+        log_p = log_softmax(S * beta + bias, axis=1)
+        by_logit = share[:, None] * (np.exp(log_p) - truth)
+        return np.r_[(by_logit * S).sum(), by_logit.sum(axis=0) + bias / total], log_p
+
     def loss(parameters):
         beta, bias = np.exp(-parameters[0]), parameters[1:]
-        log_p = log_softmax(S * beta + bias, axis=1)
-        slope = share[:, None] * (np.exp(log_p) - truth)  # by the argument of the softmax
-        value = -share @ (truth * log_p).sum(axis=1) + bias @ bias / (2 * total)
-        by_temperature = -beta * (slope * S).sum()
-        return value, np.r_[by_temperature, slope.sum(axis=0) + bias / total]
+        by, log_p = slope(beta, bias)
+        by[0] *= -beta
+        return -share @ (truth * log_p).sum(axis=1) + bias @ bias / (2 * total), by
 
     def curvature(parameters):  # by 1 / T and b, and the slope
-        beta, bias = parameters[0], parameters[1:]
-        P = np.exp(log_softmax(S * beta + bias, axis=1))
-        slope, shared = share[:, None] * (P - truth), share[:, None] * P
+        by, log_p = slope(parameters[0], parameters[1:])
+        P = np.exp(log_p)
+        shared = share[:, None] * P
         apart = S - (P * S).sum(axis=1, keepdims=True)
         mixed = (shared * apart).sum(axis=0)
         inner = np.diag(shared.sum(axis=0) + 1 / total) - P.T @ shared
         H = np.block([[(shared * apart * S).sum(), mixed], [mixed[:, None], inner]])
-        return H, np.r_[(slope * S).sum(), slope.sum(axis=0) + bias / total]
+        return H, by
 
     def polished(parameters, n_free, steps=3):
         """Return the minimum to rounding by the first `n_free`: Newton's steps, while they help."""
@@ -83,16 +85,16 @@ def calibrate(scores, codes, weight, *, ordered=False):
         if not 1e-3 < parameters[0] < 1e3:
             return parameters
         free = slice(n_free)
-        H, slope = curvature(parameters)
+        H, left = curvature(parameters)
         for _ in range(steps):
             nearer = parameters.copy()
-            nearer[free] -= np.linalg.lstsq(H[free, free], slope[free], rcond=None)[0]
+            nearer[free] -= np.linalg.lstsq(H[free, free], left[free], rcond=None)[0]
             if not nearer[0] > 0:
                 break
-            H, left = curvature(nearer)
-            if not np.linalg.norm(left[free]) < np.linalg.norm(slope[free]):
+            before, (H, left) = left, curvature(nearer)
+            if not np.linalg.norm(left[free]) < np.linalg.norm(before[free]):
                 break
-            parameters, slope = nearer, left
+            parameters = nearer
         return parameters
 
     def best(start, free):
@@ -106,7 +108,9 @@ def calibrate(scores, codes, weight, *, ordered=False):
     found = polished(best(cold, np.inf), 1 + n_classes)
     temperature, bias = float(1 / found[0]), found[1:] - found[1:].mean()
     with_bias = probabilities(S, temperature, bias, ordered=ordered)
-    if -share @ (truth * np.log(with_bias)).sum(axis=1) > loss(cold)[0] - _LEAST_GAIN:
+    # a score far out has a probability of 0 to rounding
+    log_p = np.log(np.maximum(with_bias, np.finfo(np.float64).tiny))
+    if -share @ (truth * log_p).sum(axis=1) > loss(cold)[0] - _LEAST_GAIN:
         return float(1 / polished(cold, 1)[0]), np.zeros(n_classes)
     return temperature, bias
 

@@ -84,10 +84,8 @@ class BaseModel(BaseEstimator):
     ):
         """Return the `FitRows` of what ``fit`` was given."""
         X, y, seen = self._check_fit(X, y)
-        own, weight = self._row_weights(sample_weight, X, y)
+        own, weight = self._training_weights(sample_weight, X, y)
         keep = weight > 0
-        if not keep.any():
-            raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
         if not keep.all():
             X, y, own, weight = X[keep], y[keep], own[keep], weight[keep]
         target = self._target().fit(y)
@@ -148,6 +146,13 @@ class BaseModel(BaseEstimator):
         weight, seen = own.copy(), own > 0
         if seen.any() and (by_class := self._class_weights(y[seen])) is not None:
             weight[seen] *= by_class
+        return own, weight
+
+    def _training_weights(self, sample_weight, X, y):
+        """Return the weights of rows to fit (see `_row_weights`), not all of which may be 0."""
+        own, weight = self._row_weights(sample_weight, X, y)
+        if not weight.any():
+            raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
         return own, weight
 
     def _check_validation(self, X_val, y_val, sample_weight_val, target, y, seen):

@@ -45,9 +45,8 @@ class Inputs:
             )
         self.eps = max(torch.finfo(p.dtype).eps for p in weights)
         self.embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in module.modules())
-        self.by_name = isinstance(X, Mapping)
-        self.names = list(X) if self.by_name else None
-        if self.by_name:
+        self.names = list(X) if isinstance(X, Mapping) else None
+        if self.names is not None:
             several = list(X.values())
         else:  # a tuple of rows that are tuples of numbers is one array
             arrays = isinstance(X, tuple) and all(hasattr(part, "shape") for part in X)
@@ -66,9 +65,9 @@ class Inputs:
         """Return what a model says of a slice of the rows."""
         given = [self._placed(part[rows]) for part in self.parts]
         try:
-            if self.by_name:
-                return model(**dict(zip(self.names, given)))
-            return model(*given)
+            if self.names is None:
+                return model(*given)
+            return model(**dict(zip(self.names, given)))
         except (RuntimeError, TypeError, IndexError) as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context
+from rfmlearn._base._targets import centre
 from rfmlearn._typing import ArrayLike, Self
 from rfmlearn.kernels import NNGP, NTK
 from rfmlearn.kernels.activations import DUALS, Homogeneous, Sign, Smooth
@@ -83,12 +84,11 @@ class BaseKernelRegime(BaseModel):
         Y, weight = rows.Y, rows.weight
         mean, scale = np.zeros(Y.shape[1]), np.ones(Y.shape[1])
         if self._normalizes():
-            mean = np.average(Y, axis=0, weights=weight)
-            scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-            scale[scale == 0] = 1.0
+            targets = centre(Y, weight)
+            Y, mean, scale = targets.matrix, targets.intercept, targets.scale
         kernel, flat = self._resolve_kernel(regime.trains), rows.target.flat(rows.y)
         found = _closed_form.fit(
-            regime, kernel, rows.X, (Y - mean) / scale, weight, alphas, self.training_time, device
+            regime, kernel, rows.X, Y, weight, alphas, self.training_time, device
         )
         coef = found.pop("coef")
         return self._store(

@@ -240,7 +240,7 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
         parameters.
     class_bias_ : ndarray of shape (n_classes,)
         Added to the scores over `temperature_`, so that the mean probability of a class is its
-        frequency in the data; summing to 0.
+        frequency in the data; summing to 0, and all 0 where it gains next to nothing.
 
     See Also
     --------

@@ -201,7 +201,7 @@ class BaseKernelMachine(
         """The learned M; setting it is where a warm start begins."""
         if "_matrix" not in vars(self):
             raise AttributeError(f"This {type(self).__name__} is not fitted: it has no metric.")
-        return self._matrix if self._factor is None else self._factor @ self._factor.T
+        return matrix_of(vars(self))
 
     @feature_matrix_.setter
     def feature_matrix_(self, M):
@@ -327,3 +327,9 @@ class BaseKernelMachine(
     @property
     def _n_features_out(self):
         return self.n_features_in_
+
+
+def matrix_of(fitted):
+    """Return M of the fitted attributes of a machine, which keep it or a factor."""
+    factor = fitted["_factor"]
+    return fitted["_matrix"] if factor is None else factor @ factor.T

@@ -205,10 +205,8 @@ class BaseRFMCV(BaseKernelMachine):
 
     def _rowset(self, X, y, sample_weight):
         """Return all rows, and the target fitted to those that have weight."""
-        own, weight = self._row_weights(sample_weight, X, y)
+        own, weight = self._training_weights(sample_weight, X, y)
         keep = weight > 0
-        if not keep.any():
-            raise ValueError("sample_weight is 0 for every training row; nothing is left to fit.")
         target = self._target().fit(y[keep])
         encoded = target.encode(y[keep])
         Y = np.zeros((len(X), encoded.shape[1]))  # no split takes a row without weight
