@@ -79,24 +79,6 @@ def calibrate(scores, codes, weight, *, ordered=False):
         H = np.block([[(shared * apart * S).sum(), mixed], [mixed[:, None], inner]])
         return H, by
 
-    def polished(parameters, n_free, steps=3):
-        """Return the minimum to rounding by the first `n_free`: Newton's steps, while they help."""
-        parameters = np.r_[np.exp(-parameters[0]), parameters[1:]]
-        if not 1e-3 < parameters[0] < 1e3:
-            return parameters
-        free = slice(n_free)
-        H, left = curvature(parameters)
-        for _ in range(steps):
-            nearer = parameters.copy()
-            nearer[free] -= np.linalg.lstsq(H[free, free], left[free], rcond=None)[0]
-            if not nearer[0] > 0:
-                break
-            before, (H, left) = left, curvature(nearer)
-            if not np.linalg.norm(left[free]) < np.linalg.norm(before[free]):
-                break
-            parameters = nearer
-        return parameters
-
     def best(start, free):
         own = np.log([1e-3, 1e3])
         bounds = [own, *[(-free, free)] * n_classes]
@@ -105,14 +87,36 @@ def calibrate(scores, codes, weight, *, ordered=False):
 
     # the loss is convex in 1 / T and b
     cold = best(np.zeros(1 + n_classes), 0.0)
-    found = polished(best(cold, np.inf), 1 + n_classes)
+    found = _polished(best(cold, np.inf), curvature, 1 + n_classes)
     temperature, bias = float(1 / found[0]), found[1:] - found[1:].mean()
     with_bias = probabilities(S, temperature, bias, ordered=ordered)
     # a score far out has a probability of 0 to rounding
     log_p = np.log(np.maximum(with_bias, np.finfo(np.float64).tiny))
     if -share @ (truth * log_p).sum(axis=1) > loss(cold)[0] - _LEAST_GAIN:
-        return float(1 / polished(cold, 1)[0]), np.zeros(n_classes)
+        return float(1 / _polished(cold, curvature, 1)[0]), np.zeros(n_classes)
     return temperature, bias
+
+
+def _polished(parameters, curvature, n_free, steps=3):
+    """Return 1 / T and b of the minimum to rounding, from log T and b close to it.
+
+    By Newton's steps in the first `n_free` of them, while they help.
+    """
+    parameters = np.r_[np.exp(-parameters[0]), parameters[1:]]
+    if not 1e-3 < parameters[0] < 1e3:
+        return parameters
+    free = slice(n_free)
+    H, left = curvature(parameters)
+    for _ in range(steps):
+        nearer = parameters.copy()
+        nearer[free] -= np.linalg.lstsq(H[free, free], left[free], rcond=None)[0]
+        if not nearer[0] > 0:
+            break
+        before, (H, left) = left, curvature(nearer)
+        if not np.linalg.norm(left[free]) < np.linalg.norm(before[free]):
+            break
+        parameters = nearer
+    return parameters
 
 
 def probabilities(scores, temperature, bias=0.0, *, ordered=False):
