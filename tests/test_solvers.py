@@ -140,6 +140,21 @@ def test_float32_reaches_its_tolerance_where_one_factorisation_does_not(name):
     np.testing.assert_allclose(float(solution.residual), residual(solution.coef), rtol=0.01)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_refinement_is_patient_near_what_float32_can_hold(seed):
+    # one condition number, several targets: whether a step halves a residual of so few eps is luck
+    n, generator = 1000, torch.Generator().manual_seed(seed)
+    X = torch.randn(n, 1, dtype=torch.float64, generator=generator)
+    y = torch.randn(n, 1, generator=generator)
+    K = Gaussian().gram(Rows.of(X.float()))
+    alpha = 5 * torch.finfo(torch.float32).eps * float(torch.linalg.matrix_norm(K, 2))
+    solution = resolve_solver("cholesky").solve(KernelSystem(K, alpha), y)
+    assert float(solution.jitter) == 0
+    wide = K.double() + alpha * torch.eye(n, dtype=torch.float64)
+    left = (wide @ solution.coef.double() - y.double()).norm() / y.double().norm()
+    assert float(left) <= 4 * torch.finfo(torch.float32).eps ** 0.5
+
+
 @solvers
 def test_a_target_of_zeros_has_the_solution_zero(name):
     K = kernel_matrix(20)

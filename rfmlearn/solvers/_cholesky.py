@@ -90,19 +90,24 @@ class CholeskySolver(Solver):
         return Solution(coef=system.scale(b), residual=relative, jitter=jitter)
 
     def _refine(self, system, rhs, shift, b, size, enough, max_steps=8):
-        """Return a better solution and its relative residual, while steps still halve it."""
+        """Return the best of a few steps and its relative residual, stopping where it is enough.
+
+        Near what float32 can hold of a solution the residual is noise: it may grow from one step
+        to the next, several times, and yet fall again. Beyond that of the start it diverges.
+        """
         wide = _backend.wider(b.device)
-        best, relative = b, None
+        best, relative, first = b, None, None
         for _ in range(max_steps):
             x = b.to(wide)
             residual = rhs.to(wide) - shift.to(wide) * x
             for block in _backend.blocks(len(x), system.matrix[0].nbytes, x.device):
                 residual[block] -= system.matrix[block].to(wide) @ x
             now = (residual.norm() / size).to(b.dtype)
-            if relative is not None and _backend.holds(now > relative / 2):
-                break
-            best, relative = b, now
-            if not _backend.holds(relative > enough):
+            if first is None:
+                best, relative, first = b, now, now
+            elif _backend.holds(now < relative):
+                best, relative = b, now
+            if not _backend.holds((relative > enough) & (now <= first)):
                 break
             b = (x + _back_substitute(_buffer(system), residual.to(b.dtype)).to(wide)).to(b.dtype)
         return best, relative
