@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tables with many more columns than rows: only the range of the AGOP is decomposed."""
 
+import pickle
+
 import numpy as np
 import pytest
 import reference
 import torch
-from numpy.testing import assert_allclose
-from sklearn.svm import SVR
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import is_classifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC, SVR
 
-from rfmlearn import RecursiveFeatureLearner, RFMClassifier, RFMRegressor, features
+from rfmlearn import (
+    LinearRFMRegressor,
+    RecursiveFeatureLearner,
+    RFMClassifier,
+    RFMRegressor,
+    RFMRegressorCV,
+    features,
+)
 from rfmlearn.features import GradientMoments, few, psd_eigh
 
 
@@ -98,3 +109,52 @@ def test_the_number_of_gradients_bounds_the_rank():
     for n in (3, 4):
         moments.add(torch.from_numpy(rng.normal(size=(n, 2, 50))))
     assert moments.rank == 14 == torch.linalg.matrix_rank(moments.result())
+
+
+KEPT = {
+    "identity": RFMRegressor(max_iter=0),
+    "diagonal": RFMRegressor(max_iter=1, diag=True),
+    "product": RFMRegressor("product_laplace", max_iter=1),
+    "best at the identity": RFMRegressor(max_iter=2, early_stopping=True, tol=1e6, random_state=0),
+    "many outputs": RFMRegressor(max_iter=1, agop_outputs="all"),
+    "many classes": RFMClassifier(max_iter=1, agop_outputs="all"),
+    "cv": RFMRegressorCV(max_iter=1, random_state=0),
+    "linear": LinearRFMRegressor(max_iter=1),
+    "around, identity": RecursiveFeatureLearner(SVR(), max_iter=0),
+    "around": RecursiveFeatureLearner(SVR(), max_iter=2),
+    "around a classifier": RecursiveFeatureLearner(SVC(kernel="linear"), max_iter=1),
+    "around, diagonal": RecursiveFeatureLearner(LogisticRegression(), max_iter=1, diag=True),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_model_of_few_rows_is_a_few_times_its_rows(name):
+    """A dense matrix of 1,500 columns would be 25 times the 60 rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1500))
+    y = X[:, 0] + X[:, 1]
+    if "many outputs" in name:
+        y = X[:, :40]
+    elif "many classes" in name:
+        y = np.arange(60) % 30
+    elif is_classifier(KEPT[name]):
+        y = y > 0
+    model = KEPT[name].fit(X, y)
+    stored = pickle.dumps(model)
+    assert len(stored) < 4 * X.nbytes
+    again, M = pickle.loads(stored), model.feature_matrix_
+    assert_array_equal(again.feature_matrix_, M)
+    assert_allclose(
+        M.diagonal() if M.ndim == 2 else M,
+        model.feature_importances_ * np.sum(M.diagonal() if M.ndim == 2 else M),
+        rtol=1e-10,
+        atol=1e-15,
+    )
+    if hasattr(model, "transform") and M.ndim == 2:
+        values, V = np.linalg.eigh(M)
+        root = (V * np.sqrt(values.clip(0))) @ V.T
+        Z, want = model.transform(X[:5]), X[:5] @ root
+        # a wrapper keeps the spread by a number; sqrt(eps) of an eigenvalue that vanishes
+        if isinstance(model, RecursiveFeatureLearner):
+            want = want * (np.sum(Z * want) / np.sum(want * want))
+        assert_allclose(Z, want, atol=1e-6 * np.abs(want).max())

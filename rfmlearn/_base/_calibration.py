@@ -82,8 +82,10 @@ def calibrate(scores, codes, weight, *, ordered=False):
     def best(start, free):
         own = np.log([1e-3, 1e3])
         bounds = [own, *[(-free, free)] * n_classes]
-        options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000}
-        return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+        # not L-BFGS-B: its small factorizations wake SciPy's own threads, which then spin beside
+        # those of torch for a tenth of a second
+        options = {"ftol": 1e-12, "gtol": 1e-8, "xtol": 0, "maxfun": 2000}
+        return minimize(loss, start, jac=True, method="TNC", bounds=bounds, options=options).x
 
     # the loss is convex in 1 / T and b
     cold = best(np.zeros(1 + n_classes), 0.0)

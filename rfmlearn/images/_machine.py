@@ -13,7 +13,7 @@ from rfmlearn.features import top_directions
 from rfmlearn.kernels import NNGP, NTK, Laplace
 from rfmlearn.kernels._convolution import ConvolutionalKernel
 from rfmlearn.kernels._patches import Grid, PatchKernel
-from rfmlearn.rfm._machine import BaseKernelMachine, matrix_of
+from rfmlearn.rfm._machine import BaseKernelMachine
 from rfmlearn.solvers import Solver
 
 # The scales of the kernels: those that keep the size of a signal through relu.
@@ -143,7 +143,7 @@ class BaseConvRFM(BaseKernelMachine):
     def _attributes(self, state, history, X, targets, diag, flat):
         fitted = super()._attributes(state, history, X, targets, diag, flat)
         grid = state.predictor.kernel.grid
-        M = matrix_of(fitted)
+        M = fitted["_matrix"].dense()
         filters, strengths = top_directions(M)
         weights = _backend.to_tensor(M.diagonal().astype(np.float64))
         pixels = _backend.to_numpy(grid.fold(weights.repeat(1, grid.positions, 1)))[0]

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn import _backend
+from rfmlearn._base._kept import KeptMatrix
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._progress import STEP_CONSTRAINTS, Listeners, listens
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context, makes_frames
@@ -175,21 +176,20 @@ class BaseKernelMachine(
             "n_iter_": int(history["iteration"][-1]),
             "best_iter_": state.iteration,
             "history_": history,
-            **self._metric_attributes(state, M.astype(X.dtype)),
+            **self._metric_attributes(state, KeptMatrix.of(state.metric, size, diag, X.dtype)),
         }
 
     def _metric_attributes(self, state, M):
         """Return what is kept of the metric, and the rows in it.
 
-        Of a metric of low rank its factor, from which the matrices are made when they are asked
-        for; else both. Rows of a table are kept in the metric too, as much again as `X_fit_`, so
-        that a prediction need not map them all; patches of images, which overlap, are not.
+        Of a metric of low rank the matrices are made when they are asked for. Rows of a table are
+        kept in the metric too, as much again as `X_fit_`, so that a prediction need not map them
+        all; patches of images, which overlap, are not.
         """
-        predictor, factor = state.predictor, state.metric.factor
-        root = None if predictor.root is None else _backend.to_numpy(predictor.root)
-        kept = {"_matrix": M, "_root": root, "_factor": None, "_rows": None}
-        if factor is not None:
-            kept.update(_matrix=None, _root=None, _factor=_backend.to_numpy(factor).astype(M.dtype))
+        predictor = state.predictor
+        made = predictor.root is None or M.factor is not None
+        root = None if made else _backend.to_numpy(predictor.root)
+        kept = {"_matrix": M, "_root": root, "_rows": None}
         if getattr(predictor.kernel, "grid", None) is None:
             rows = predictor.rows
             parts = (rows.values, rows.sq_norms, rows.resolution)
@@ -201,19 +201,19 @@ class BaseKernelMachine(
         """The learned M; setting it is where a warm start begins."""
         if "_matrix" not in vars(self):
             raise AttributeError(f"This {type(self).__name__} is not fitted: it has no metric.")
-        return matrix_of(vars(self))
+        return self._matrix.dense()
 
     @feature_matrix_.setter
     def feature_matrix_(self, M):
-        self._matrix, self._factor = np.asarray(M), None
+        M = np.asarray(M)
+        self._matrix = KeptMatrix(M.dtype, matrix=M)
 
     @property
     def _metric_root(self):
         """The symmetric root of M; None for the identity."""
-        if self._factor is None:
+        if self._matrix.factor is None:
             return self._root
-        length = np.linalg.norm(self._factor, axis=0)
-        return (self._factor / np.where(length > 0, length, 1)) @ self._factor.T
+        return self._matrix.directions() @ self._matrix.factor.T
 
     def _resolve_kernel(self, n_features):
         """Return the kernel of rows of so many features."""
@@ -244,8 +244,8 @@ class BaseKernelMachine(
             return None if array is None else _backend.to_tensor(array, device)
 
         coef = tensor(self.dual_coef_.reshape(len(self.X_fit_), -1))
-        radial = self._factor is not None and isinstance(self.kernel_, RadialKernel)
-        root = tensor(self._factor if radial else self._metric_root)
+        factor = self._matrix.factor if isinstance(self.kernel_, RadialKernel) else None
+        root = tensor(self._metric_root if factor is None else factor)
         kernel, shift = self.kernel_, tensor(self._shift)
         bandwidth = coef.new_full((), self.bandwidth_)
         if self._rows is None:
@@ -327,9 +327,3 @@ class BaseKernelMachine(
     @property
     def _n_features_out(self):
         return self.n_features_in_
-
-
-def matrix_of(fitted):
-    """Return M of the fitted attributes of a machine, which keep it or a factor."""
-    factor = fitted["_factor"]
-    return fitted["_matrix"] if factor is None else factor @ factor.T

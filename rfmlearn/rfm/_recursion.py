@@ -10,6 +10,7 @@ import torch
 
 from rfmlearn import _backend
 from rfmlearn._metric import Metric
+from rfmlearn.kernels import RadialKernel
 from rfmlearn.kernels._expansion import Predictor
 from rfmlearn.solvers import Solution
 
@@ -93,7 +94,7 @@ def _agop(problem, spec, coef, iteration):
         index = _backend.random_rows(
             n, spec.n_agop_samples, spec.seed + iteration, problem.Y.device
         )
-    return problem.predictor(coef).second_moment(
+    A, rank = problem.predictor(coef).second_moment(
         n,
         problem.rows_at,
         problem.weight,
@@ -103,6 +104,8 @@ def _agop(problem, spec, coef, iteration):
         mixtures=_mixtures(spec.agop_outputs, problem.Y.shape[1]),
         seed=spec.seed + 1000003 * (iteration + 1),
     )
+    # gradients of a kernel of distances are sums of differences of rows
+    return A, min(rank, n) if isinstance(problem.kernel, RadialKernel) else rank
 
 
 def _mixtures(agop_outputs, n_outputs):

@@ -28,7 +28,7 @@ from rfmlearn._base._model import BaseModel
 from rfmlearn._base._progress import STOPPING_CONSTRAINTS, Listeners, Progress
 from rfmlearn._base._sklearn import HasMethods, Interval, StrOptions, check_weight, fit_context
 from rfmlearn._typing import Any, ArrayLike, Callable, RandomState, Self
-from rfmlearn.wrapping._recursion import WrappedRecursion, apply_map, parted
+from rfmlearn.wrapping._recursion import WrappedRecursion, parted
 
 FIELDS = [("iteration", np.int64), ("train_score", np.float64), ("validation_score", np.float64)]
 
@@ -302,13 +302,9 @@ class RecursiveFeatureLearner(
 
     def _attributes(self, state, history, X, kind):
         """Return the fitted attributes of one iterate."""
-        M = state.matrix
-        if M is None:
-            M = np.ones(X.shape[1]) if self.diag else np.eye(X.shape[1])
-        importances = M if M.ndim == 1 else M.diagonal()
+        importances = state.map.matrix.diagonal()
         return {
             "estimator_": state.estimator,
-            "feature_matrix_": M.astype(X.dtype),
             "feature_importances_": (importances / importances.sum()).astype(X.dtype),
             "gradient_": kind,
             "n_iter_": history[-1][0],
@@ -336,7 +332,7 @@ class RecursiveFeatureLearner(
     def _mapped(self, X):
         """Return the mapped rows as an array, whatever container `set_output` asks for."""
         check_is_fitted(self, "estimator_")
-        return apply_map(self._check(X), self._map)
+        return self._map(self._check(X))
 
     def predict(self, X: ArrayLike, **predict_params: Any) -> Any:
         """Predict with the estimator fitted to the mapped rows.
@@ -434,6 +430,13 @@ class RecursiveFeatureLearner(
             the training rows.
         """
         return self._mapped(X)
+
+    @property
+    def feature_matrix_(self):
+        """M, the square of the map, its largest eigenvalue 1."""
+        if "_map" not in vars(self):
+            raise AttributeError(f"This {type(self).__name__} is not fitted: it has no metric.")
+        return self._map.matrix.dense()
 
     @property
     def classes_(self):

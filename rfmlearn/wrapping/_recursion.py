@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from rfmlearn import _backend
+from rfmlearn._base._kept import KeptMatrix
 from rfmlearn._base._targets import hold_out, root_mean_square
 from rfmlearn._metric import Metric
 from rfmlearn.features import GradientMoments
@@ -17,13 +18,47 @@ from rfmlearn.wrapping._gradients import gradients_of
 NUMERIC_ROWS = 2000
 
 
+@dataclass(frozen=True)
+class RowMap:
+    """Rows in the metric M: ``scale X M^(1/2)``.
+
+    Attributes
+    ----------
+    matrix : KeptMatrix
+        M; of low rank its factor, by which the rows are mapped.
+    scale : float
+        Number.
+    root : ndarray of shape (d, d) or (d,), or None
+        The symmetric root of M times `scale`; None for the identity and for a low rank.
+    """
+
+    matrix: KeptMatrix
+    scale: float = 1.0
+    root: np.ndarray | None = None
+
+    def __call__(self, X):
+        """Return mapped rows, in their dtype."""
+        if self.matrix.identity is not None:
+            return X
+        if self.matrix.factor is not None:
+            into, out = self.matrix.directions(), self.scale * self.matrix.factor.T
+            return (X @ into.astype(X.dtype, copy=False)) @ out.astype(X.dtype, copy=False)
+        root = self.root.astype(X.dtype, copy=False)
+        return X * root if root.ndim == 1 else X @ root
+
+    def dense(self):
+        """Return the symmetric matrix that rows are multiplied by, None for the identity."""
+        if self.matrix.factor is not None:
+            return self.scale * (self.matrix.directions() @ self.matrix.factor.T)
+        return self.root
+
+
 @dataclass
 class Iterate:
-    """M and the map, None for both at first, and the estimator fitted to the mapped rows."""
+    """M as a map of rows, and the estimator fitted to the mapped rows."""
 
     iteration: int
-    matrix: np.ndarray | None
-    map: np.ndarray | None
+    map: RowMap
     estimator: object = None
 
     def score(self, X, y, params):
@@ -32,7 +67,7 @@ class Iterate:
             return np.nan
         weight = params.get("sample_weight")
         weights = {} if weight is None else {"sample_weight": weight}
-        return self.estimator.score(apply_map(X, self.map), y, **weights)
+        return self.estimator.score(self.map(X), y, **weights)
 
 
 class WrappedRecursion:
@@ -62,9 +97,9 @@ class WrappedRecursion:
         weight = params.get("sample_weight")
         spread = _spread(X, weight)
         unit = self._units(y, weight)
-        state = Iterate(0, None, None)
+        state = Iterate(0, RowMap(KeptMatrix.of(Metric(), X.shape[1], self.diag, X.dtype)))
         for iteration in range(max_iter + 1):
-            Z = apply_map(X, state.map)
+            Z = state.map(X)
             state.estimator = self.fit(Z, y, mapped(params, state.map))
             yield state
             if iteration == max_iter:
@@ -73,10 +108,15 @@ class WrappedRecursion:
             metric = Metric.of(A, self.agop_power, "spectral", rank)
             if metric is None:  # nothing changes with the rows
                 return
-            M, root = map(_backend.to_numpy, (metric.matrix, metric.root))
-            left = _spread(apply_map(X, root), weight)
-            root = (root * (spread / left if left > 0 else 1.0)).astype(X.dtype)
-            state = Iterate(iteration + 1, M, root)
+            state = Iterate(iteration + 1, self._map(metric, X, spread, weight))
+
+    def _map(self, metric, X, spread, weight):
+        """Return the map into a metric that keeps the spread of the rows."""
+        kept = KeptMatrix.of(metric, X.shape[1], self.diag, X.dtype)
+        root = None if kept.factor is not None else _backend.to_numpy(metric.root)
+        left = _spread(RowMap(kept, 1.0, root)(X), weight)
+        scale = spread / left if left > 0 else 1.0
+        return RowMap(kept, scale, None if root is None else (root * scale).astype(X.dtype))
 
     @staticmethod
     def _units(y, weight):
@@ -99,7 +139,8 @@ class WrappedRecursion:
         if n_samples is not None and n_samples < len(Z):
             index = rng.choice(len(Z), n_samples, replace=False)
             Z, weight = Z[index], None if weight is None else weight[index]
-        root = None if state.map is None else _backend.to_tensor(state.map.astype(np.float64))
+        root = state.map.dense()
+        root = None if root is None else _backend.to_tensor(root.astype(np.float64))
         moments = GradientMoments(self.diag, root, len(Z))
         for block in _backend.blocks(len(Z), Z[0].nbytes, "cpu", max_rows=NUMERIC_ROWS):
             G = np.array(at(Z[block]), dtype=np.float64)
@@ -147,7 +188,7 @@ VALIDATION = {"X_val", "y_val", "sample_weight_val"}
 ELSEWHERE = {"eval_set", "eval_X", "validation_data", "validation_set", "X_valid", "X_test"}
 
 
-def mapped(params, root):
+def mapped(params, row_map):
     """Return the further parameters of a fit, validation rows mapped as the rows are."""
     for name in ELSEWHERE & params.keys():
         raise ValueError(
@@ -156,15 +197,7 @@ def mapped(params, root):
         )
     if params.get("X_val") is None:
         return params
-    return {**params, "X_val": apply_map(np.asarray(params["X_val"]), root)}
-
-
-def apply_map(X, root):
-    """Return the rows in the metric of a root, (d, d), (d,) or None, in their dtype."""
-    if root is None:
-        return X
-    root = root.astype(X.dtype, copy=False)
-    return X * root if root.ndim == 1 else X @ root
+    return {**params, "X_val": row_map(np.asarray(params["X_val"]))}
 
 
 def _spread(X, weight):
