@@ -153,3 +153,66 @@ def test_filters_of_machines_and_networks():
         FilterDisplay.from_estimator(ConvRFMRegressor())
     with pytest.raises(ValueError, match=r"must have shape \(n_filters, channels"):
         FilterDisplay(np.eye(3)).plot()
+
+
+NO_DRAWING = {
+    "not square": (lambda: FeatureMatrixDisplay(np.ones((2, 3))), r"shape \(d, d\) or \(d,\)"),
+    "three axes": (lambda: FeatureMatrixDisplay(np.ones((2, 2, 2))), r"got \(2, 2, 2\)"),
+    "no feature": (lambda: FeatureMatrixDisplay(np.ones((0, 0))), "0 sample"),
+    "NaN": (lambda: FeatureMatrixDisplay([[np.nan]]), "NaN"),
+    "words": (lambda: FeatureMatrixDisplay(["a", "b"]), "numeric|convert"),
+    "spectrum of no square": (lambda: FeatureSpectrumDisplay(np.ones((2, 3))), "feature_matrix"),
+    "kind": (lambda: FeatureMatrixDisplay(np.eye(2), kind="pie"), "kind='pie'"),
+    "names": (
+        lambda: FeatureMatrixDisplay(np.eye(3), feature_names=["a"]),
+        "feature_names has 1 entries for 3 features",
+    ),
+    "no vectors": (
+        lambda: FeatureMatrixDisplay(np.eye(3), kind="eigenvectors", n_eigenvectors=0),
+        "n_eigenvectors == 0",
+    ),
+    "vectors of no number": (
+        lambda: FeatureMatrixDisplay(np.eye(3), kind="eigenvectors", n_eigenvectors=None),
+        "n_eigenvectors must be an instance of int",
+    ),
+    "pixels": (lambda: FeatureMatrixDisplay(np.eye(4), image_shape=(3, 2)), "6 pixels"),
+    "a line": (lambda: FeatureMatrixDisplay(np.eye(4), image_shape=(4,)), "height, width"),
+    "sides below 0": (lambda: FeatureMatrixDisplay(np.eye(4), image_shape=(-2, -2)), "height"),
+    "half a pixel": (lambda: FeatureMatrixDisplay(np.eye(4), image_shape=(8, 0.5)), "height"),
+    "alignments": (lambda: AlignmentDisplay(0.5), r"alignments must have shape .* got \(\)"),
+    "no epoch": (lambda: AlignmentDisplay(np.ones((0, 2))), r"got \(0, 2\)"),
+    "control": (lambda: AlignmentDisplay([0.5, 0.6], control=[0.5]), "control has 1 entries"),
+    "layers": (lambda: AlignmentDisplay([0.5], layer_names=["a", "b"]), "layer_names has 2"),
+    "epochs": (lambda: AlignmentDisplay(np.ones((3, 2)), epochs=[1, 2]), "for 3 epochs"),
+    "scan": (lambda: WidthScanDisplay(np.ones((3, 2))), "scan is ndarray"),
+    "filters": (lambda: FilterDisplay(np.ones((2, 3, 3))), r"got \(2, 3, 3\)"),
+    "filters of NaN": (lambda: FilterDisplay(np.full((1, 1, 2, 2), np.nan)), "NaN"),
+    "columns": (lambda: FilterDisplay(np.ones((2, 1, 3, 3)), n_columns=0), "n_columns == 0"),
+    "columns below 0": (lambda: FilterDisplay(np.ones((2, 1, 3, 3)), n_columns=-1), "n_columns"),
+}
+
+
+@pytest.mark.parametrize("name", NO_DRAWING)
+def test_what_cannot_be_drawn_is_named(name):
+    make, sentence = NO_DRAWING[name]
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        make().plot()
+
+
+@pytest.mark.parametrize("layer", [7, -8, "first", 0.5])
+def test_a_layer_that_is_not_there_is_named(layer):
+    X, y = data()
+    transformer = NFMTransformer(ABCMLPRegressor((8,), max_epochs=2)).fit(X, y)
+    with pytest.raises(ValueError, match=f"layer={layer!r}"):
+        FeatureMatrixDisplay.from_estimator(transformer, layer=layer)
+
+
+def test_names_of_layers_may_be_an_array():
+    display = AlignmentDisplay([0.5, 0.6], layer_names=np.array(["in", "out"])).plot()
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["in", "out"]
+
+
+@pytest.mark.parametrize("n_filters", [0, -1, 1.5])
+def test_a_number_of_filters_is_positive(n_filters):
+    with pytest.raises((ValueError, TypeError), match="n_filters"):
+        FilterDisplay.from_estimator(torch.nn.Conv2d(1, 2, 3), n_filters=n_filters)

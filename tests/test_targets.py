@@ -2,18 +2,26 @@
 """Target matrices: centring, scaling, labels."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
 from rfmlearn import (
     ABCMLPClassifier,
+    ABCMLPRegressor,
     ConvRFMClassifier,
+    ConvRFMRegressor,
+    KernelRegimeClassifier,
+    KernelRegimeRegressor,
+    LinearRFMRegressor,
     RecursiveFeatureLearner,
     RFMClassifier,
     RFMClassifierCV,
     RFMRegressor,
+    RFMRegressorCV,
 )
 from rfmlearn._base._targets import ClassTarget, centre, hold_out
 
@@ -134,3 +142,81 @@ def test_a_class_of_one_row_does_not_forbid_early_stopping(model):
     assert list(model.classes_) == ["a", "b", "only"]
     model.fit(X, np.arange(60) % 25)  # more classes than rows are held out
     assert len(model.classes_) == 25
+
+
+REGRESSORS = {
+    "rfm": RFMRegressor(max_iter=1),
+    "cv": RFMRegressorCV("laplace", bandwidths=1.0, alphas=0.1, max_iter=1, random_state=0),
+    "conv": ConvRFMRegressor(image_shape=(1, 2, 2), patch_size=2, max_iter=1),
+    "regime": KernelRegimeRegressor(),
+    "mlp": ABCMLPRegressor((4,), max_epochs=1, random_state=0),
+    "linear": LinearRFMRegressor(max_iter=1),
+    "wrapper": RecursiveFeatureLearner(SVR(), max_iter=1),
+}
+NO_NUMBERS = {
+    "dates": (np.arange(20).astype("M8[D]"), r"y holds datetime64\[D\], not numbers.*days"),
+    "dated series": (pd.Series(pd.date_range("2020", periods=20)), "y holds datetime64"),
+    "durations": (np.arange(20).astype("m8[s]"), r"y holds timedelta64\[s\]"),
+    "text": (np.arange(20).astype(str), r"y holds <U\d+, not numbers"),
+    "bytes": (np.arange(20).astype("S"), r"y holds \|S\d+, not numbers"),
+    "records": (np.zeros(20, dtype=[("a", float)]), "y holds .*not numbers"),
+    "complex": (np.arange(20) * 1j, "Complex"),
+    "None among objects": (np.array([None] + [1.0] * 19, dtype=object), "Input y contains NaN"),
+    "NaN among objects": (np.array([np.nan] + [1.0] * 19, dtype=object), "Input (y )?contains NaN"),
+    "None in a column": (np.array([[None]] + [[1.0]] * 19, dtype=object), "Input y contains NaN"),
+    "missing": (pd.Series([None] + [1.0] * 19, dtype="Float64"), "Input y contains NaN"),
+    "missing date": (pd.Series([pd.NaT] * 20), "Input y contains NaN"),
+    "a word": ("speed", "y is the text 'speed'"),
+}
+
+
+@pytest.mark.parametrize("target", NO_NUMBERS)
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_regressor_takes_numbers(name, target):
+    y, sentence = NO_NUMBERS[target]
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    with pytest.raises(ValueError, match=sentence):
+        clone(REGRESSORS[name]).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [object, bool, np.float16, np.uint8, np.longdouble, "Float64"])
+def test_numbers_of_any_kind_are_targets(kind):
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    plain = (X[:, 0] > 0).astype(float)
+    y = pd.Series(plain, dtype=kind) if kind == "Float64" else plain.astype(kind)
+    for model in REGRESSORS.values():
+        assert_allclose(clone(model).fit(X, y).predict(X), clone(model).fit(X, plain).predict(X))
+
+
+NO_LABELS = {
+    "missing text": (pd.Series(["a", None] * 10, dtype="string"), "Input y contains NaN"),
+    "missing truth": (pd.Series([True, None] * 10, dtype="boolean"), "Input y contains NaN"),
+    "missing level": (pd.Series(["a", None] * 10, dtype="category"), "Input y contains NaN"),
+    "None": (np.array([None, "a"] * 10, dtype=object), "Unknown label type"),
+    "mixed": (np.array([1, "a"] * 10, dtype=object), "Unknown label type"),
+    "records": (np.zeros(20, dtype=[("a", float)]), "y holds records"),
+    "amounts": (np.linspace(0, 1, 20), "Unknown label type"),
+    "indicators": (np.eye(2)[[0, 1] * 10], "should be a 1d array"),
+    "complex": (np.arange(20) * 1j, "Complex"),
+    "a word": ("speed", "y is the text 'speed'"),
+}
+
+
+@pytest.mark.parametrize("target", NO_LABELS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        RFMClassifier(max_iter=1),
+        RFMClassifierCV("laplace", bandwidths=1.0, alphas=0.1, max_iter=1),
+        ConvRFMClassifier(image_shape=(1, 2, 2), patch_size=2, max_iter=1),
+        KernelRegimeClassifier(),
+        ABCMLPClassifier((4,), max_epochs=1),
+        RecursiveFeatureLearner(SVC(), max_iter=1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_classifier_takes_labels(model, target):
+    y, sentence = NO_LABELS[target]
+    X = np.random.default_rng(0).normal(size=(20, 4))
+    with pytest.raises(ValueError, match=sentence):
+        clone(model).fit(X, y)

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from rfmlearn._base._sklearn import check_weight
-from rfmlearn._base._targets import hold_out
+from rfmlearn._base._targets import hold_out, refuse_missing, refuse_no_targets
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,14 @@ class BaseModel(BaseEstimator):
     def _validate(self, X, y, reset):
         """Return X and y, or X and None, as this estimator takes them."""
         checks = {"dtype": [np.float64, np.float32], "reset": reset}
-        if isinstance(y, str):
+        if isinstance(y, str) and y == "no_validation":
             X, y = validate_data(self, X, **checks), None
         else:
+            refuse_missing(y)
             X, y = validate_data(self, X, y, **checks, **self._target_checks)
             if issparse(y):
                 raise TypeError("Sparse y is not supported; pass y.toarray().")
+            refuse_no_targets(y, self._target_checks.get("y_numeric", False))
         _refuse_extreme(X)
         return X, y
 

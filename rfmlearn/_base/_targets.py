@@ -9,7 +9,31 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
+
+
+def refuse_missing(y):
+    """Raise where a series or frame of targets has missing cells, of whatever kind."""
+    if isinstance(y, str | bytes):
+        raise ValueError(f"y is the text {y!r}, not one target for each row.")
+    if hasattr(y, "isna") and np.asarray(y.isna()).any():
+        raise ValueError("Input y contains NaN: a missing target. Drop these rows.")
+
+
+def refuse_no_targets(y, numeric):
+    """Raise where an array holds what is neither a number nor, unless numeric, a label."""
+    if numeric and y.dtype.kind not in "biuf":
+        raise ValueError(
+            f"y holds {y.dtype}, not numbers. Convert it, and say in what unit: of times, for "
+            "instance, (y - y.min()) / np.timedelta64(1, 'D') are days."
+            if y.dtype.kind in "mM"
+            else f"y holds {y.dtype}, not numbers. Convert it: y.astype(float)."
+        )
+    if y.dtype.kind == "V":
+        raise ValueError(f"y holds records, {y.dtype}; pass one column.")
+    if numeric:  # missing cells among objects are numbers only now
+        assert_all_finite(y, input_name="y")
 
 
 @dataclass(frozen=True)

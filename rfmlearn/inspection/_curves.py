@@ -5,7 +5,8 @@ import numpy as np
 
 from rfmlearn._typing import Any, ArrayLike, Self, Sequence
 from rfmlearn.inspection._axes import COLOURS, axes
-from rfmlearn.neural import coordinate_check, layer_features
+from rfmlearn.inspection._checks import check_length
+from rfmlearn.neural import WidthScan, coordinate_check, layer_features
 
 
 class AlignmentDisplay:
@@ -100,10 +101,24 @@ class AlignmentDisplay:
         -------
         self
             With `ax_` and `figure_`.
+
+        Raises
+        ------
+        ValueError
+            If the numbers of alignments, epochs, control and names do not agree.
         """
-        self.ax_ = ax = axes(ax)
+        if self.alignments.ndim not in (1, 2) or not self.alignments.size:
+            raise ValueError(
+                "alignments must have shape (n_layers,) or (n_epochs, n_layers); got "
+                f"{self.alignments.shape}."
+            )
         n_layers = self.alignments.shape[-1]
-        names = self.layer_names or range(n_layers)
+        check_length(self.layer_names, n_layers, "layer_names", "layers")
+        check_length(self.control, n_layers, "control", "layers")
+        if self.alignments.ndim == 2:
+            check_length(self.epochs, len(self.alignments), "epochs", "epochs measured")
+        self.ax_ = ax = axes(ax)
+        names = range(n_layers) if self.layer_names is None else self.layer_names
         if self.alignments.ndim == 2:
             epochs = np.arange(1, len(self.alignments) + 1) if self.epochs is None else self.epochs
             for k, curve in enumerate(self.alignments.T):
@@ -201,7 +216,17 @@ class WidthScanDisplay:
         -------
         self
             With `ax_` and `figure_`.
+
+        Raises
+        ------
+        TypeError
+            If `scan` is none.
         """
+        if not isinstance(self.scan, WidthScan):
+            raise TypeError(
+                f"scan is {type(self.scan).__name__}, not what coordinate_check or "
+                "feature_movement returns."
+            )
         self.ax_ = ax = axes(ax)
         slopes = self.scan.slopes
         for k, (name, value) in enumerate(self.scan.values.items()):

@@ -2,10 +2,12 @@
 """Filters of image patches, side by side."""
 
 import numpy as np
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn._typing import Any, ArrayLike, Self
 from rfmlearn.inspection._axes import axes
+from rfmlearn.inspection._checks import check_count
 
 
 class FilterDisplay:
@@ -72,7 +74,10 @@ class FilterDisplay:
         ------
         TypeError
             If there are no filters.
+        ValueError
+            If `n_filters` or `n_columns` is not a positive number.
         """
+        check_count(n_filters, "n_filters")
         if hasattr(estimator, "steps"):
             estimator = estimator[-1]
         return cls(_filters(estimator)[:n_filters], n_columns=n_columns).plot(ax)
@@ -93,13 +98,16 @@ class FilterDisplay:
         Raises
         ------
         ValueError
-            If the filters do not have four dimensions.
+            If the filters do not have four dimensions or are not finite numbers, or `n_columns` is
+            not a positive number.
         """
+        check_count(self.n_columns, "n_columns")
         if self.filters.ndim != 4 or not len(self.filters):
             raise ValueError(
                 "filters must have shape (n_filters, channels, height, width); got "
                 f"{self.filters.shape}."
             )
+        check_array(self.filters, allow_nd=True, input_name="filters")
         n, channels, height, width = self.filters.shape
         columns = self.n_columns or int(np.ceil(n**0.5))
         rows = -(-n // columns)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Displays of one feature matrix."""
 
+from numbers import Integral
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn._typing import Any, ArrayLike, Self, Sequence
 from rfmlearn.features import top_directions
 from rfmlearn.inspection._axes import COLOURS, axes
+from rfmlearn.inspection._checks import check_count, check_length, check_matrix
 
 
 def _feature_matrix(estimator, layer):
@@ -16,7 +19,12 @@ def _feature_matrix(estimator, layer):
     if hasattr(estimator, "feature_matrices_"):
         layer = estimator.layer if layer is None else layer
         agop = estimator.matrix == "agop"
-        return (estimator.gradient_matrices_ if agop else estimator.feature_matrices_)[layer]
+        matrices = estimator.gradient_matrices_ if agop else estimator.feature_matrices_
+        if not isinstance(layer, Integral) or not -len(matrices) <= layer < len(matrices):
+            raise ValueError(
+                f"layer={layer!r} must be one of the {len(matrices)} layers, by number."
+            )
+        return matrices[layer]
     check_is_fitted(estimator)
     raise TypeError(
         f"{type(estimator).__name__} has no feature matrix. Pass a fitted RFMRegressor, "
@@ -136,18 +144,16 @@ class FeatureMatrixDisplay(_MatrixDisplay):
         Raises
         ------
         ValueError
-            If the kind is unknown, or `image_shape` does not fit the matrix.
+            If the matrix is none, the kind is unknown, or `image_shape` or the names do not fit.
         """
-        M, kind = self.feature_matrix, self.kind
+        M, kind = check_matrix(self.feature_matrix), self.kind
+        check_count(self.n_eigenvectors, "n_eigenvectors", optional=False)
+        check_length(self.feature_names, len(M), "feature_names", "features")
         if kind not in ("auto", "matrix", "diagonal", "eigenvectors"):
             raise ValueError(
                 f"kind={kind!r} must be 'auto', 'matrix', 'diagonal' or 'eigenvectors'."
             )
-        if self.image_shape is not None and np.prod(self.image_shape) != len(M):
-            raise ValueError(
-                f"image_shape={self.image_shape!r} has {np.prod(self.image_shape)} pixels; the "
-                f"matrix has {len(M)} features."
-            )
+        self._check_image_shape(len(M))
         if kind == "auto":
             kind = "diagonal" if self.image_shape is not None or M.ndim == 1 else "matrix"
         diagonal = M if M.ndim == 1 else M.diagonal()
@@ -165,6 +171,20 @@ class FeatureMatrixDisplay(_MatrixDisplay):
             self._entries(M if M.ndim == 2 else np.diag(M))
         self.figure_ = self.ax_.figure
         return self
+
+    def _check_image_shape(self, d):
+        shape = self.image_shape
+        if shape is None:
+            return
+        sides = np.atleast_1d(shape)
+        if sides.dtype.kind not in "iu" or len(sides) not in (2, 3) or (sides < 1).any():
+            raise ValueError(
+                f"image_shape={shape!r} must be (height, width) or (height, width, channels)."
+            )
+        if np.prod(sides) != d:
+            raise ValueError(
+                f"image_shape={shape!r} has {np.prod(sides)} pixels; the matrix has {d} features."
+            )
 
     def _entries(self, M):
         limit = np.abs(M).max() or 1.0
@@ -264,8 +284,13 @@ class FeatureSpectrumDisplay(_MatrixDisplay):
         -------
         self
             With `ax_` and `figure_`.
+
+        Raises
+        ------
+        ValueError
+            If the matrix is none.
         """
-        _, strengths = top_directions(self.feature_matrix)
+        _, strengths = top_directions(check_matrix(self.feature_matrix))
         shares = strengths / (strengths.sum() or 1.0)
         number = np.arange(1, len(shares) + 1)
         seen = shares > 0  # a logarithm shows no zeros
