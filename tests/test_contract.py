@@ -616,3 +616,55 @@ def test_arguments_that_mean_nothing_are_named(call, parameters):
         for value in MEANINGLESS:
             with pytest.raises((ValueError, TypeError), match=parameter):
                 call(**{parameter: value})
+
+
+# of no parameter of an estimator a value
+SHAPELESS = (
+    {},
+    {0: 1},
+    b"a",
+    object(),
+    [[1.0]],
+    [None],
+    ["a"],
+    np.array([[1.0, 2.0]]),
+    float("nan"),
+)
+MEANT = {"class_weight"}  # a dict means something
+SMALL = {
+    R.RFMRegressor: {"max_iter": 1},
+    R.RFMClassifier: {"max_iter": 1},
+    R.RFMRegressorCV: {"kernels": "laplace", "bandwidths": 1.0, "alphas": 0.1, "max_iter": 1},
+    R.RFMClassifierCV: {"kernels": "laplace", "bandwidths": 1.0, "alphas": 0.1, "max_iter": 1},
+    R.KernelRegimeRegressor: {},
+    R.KernelRegimeClassifier: {},
+    R.ABCMLPRegressor: {"hidden_layer_sizes": (4,), "max_epochs": 1},
+    R.ABCMLPClassifier: {"hidden_layer_sizes": (4,), "max_epochs": 1},
+    R.LinearRFMRegressor: {"max_iter": 1},
+    R.ConvRFMRegressor: {"image_shape": (1, 4, 4), "max_iter": 1},
+    R.ConvRFMClassifier: {"image_shape": (1, 4, 4), "max_iter": 1},
+    R.RecursiveFeatureLearner: {"estimator": KernelRidge(), "max_iter": 1},
+    R.NFMTransformer: {"estimator": R.ABCMLPRegressor((4,), max_epochs=1)},
+}
+
+
+@pytest.mark.parametrize("kind", SMALL, ids=lambda kind: kind.__name__)
+def test_parameters_of_no_defined_shape_are_named(kind):
+    X = np.random.default_rng(0).normal(size=(20, 16))
+    y = (X[:, 0] > 0).astype(int) if "Classifier" in kind.__name__ else X[:, 0]
+    for name in kind(**SMALL[kind]).get_params(deep=False):
+        if name in MEANT:
+            continue
+        for value in SHAPELESS:
+            with pytest.raises((ValueError, TypeError), match=name):
+                kind(**{**SMALL[kind], name: value}).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["batch_size", "max_epochs", "base_width"])
+def test_whole_numbers_of_numpy_are_whole_numbers(name):
+    X, y, _ = make_multi_index(20, 3, random_state=0)
+    one, other = (
+        R.ABCMLPRegressor((4,), random_state=0, **{"max_epochs": 2, name: value}).fit(X, y)
+        for value in (2, np.int64(2))
+    )
+    assert_array_equal(one.predict(X), other.predict(X))

@@ -276,3 +276,15 @@ def test_identities_of_the_patch_agop():
     expected = torch.einsum("npa,npb->ab", blocks, blocks)
     expected /= torch.linalg.matrix_norm(expected, 2)
     assert_allclose(after.feature_matrix_, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_patches_of_one_pixel():
+    """With one channel M is 1: the kernel does not change from update to update."""
+    X = np.random.default_rng(0).normal(size=(30, 16))
+    for kernel in ("patch_laplace", "cntk", "cnngp"):
+        fits = [
+            ConvRFMRegressor((1, 4, 4), patch_size=1, kernel=kernel, max_iter=k).fit(X, X[:, 0])
+            for k in (0, 2)
+        ]
+        assert_allclose(fits[1].feature_matrix_, [[1.0]])
+        assert_allclose(fits[0].predict(X), fits[1].predict(X), rtol=1e-6)

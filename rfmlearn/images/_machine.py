@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn import _backend
+from rfmlearn._base._params import listed
 from rfmlearn._base._sklearn import Interval, StrOptions
 from rfmlearn._typing import ArrayLike, RandomState, Sequence
 from rfmlearn.features import top_directions
@@ -107,15 +108,18 @@ class BaseConvRFM(BaseKernelMachine):
     def _grid(self, n_features):
         """Return how images of so many pixels are cut."""
         given = (1, 1, n_features) if self.image_shape is None else self.image_shape
-        shape = tuple(int(s) for s in given)
+        shape = listed("image_shape", given, Integral, "whole number")
         if len(shape) != 3 or min(shape) < 1 or np.prod(shape) != n_features:
             raise ValueError(
                 f"image_shape={self.image_shape!r} must be (channels, height, width) of the "
                 f"{n_features} features of X."
             )
-        edges = np.broadcast_to(np.asarray(self.patch_size, dtype=int), 2)
-        if min(edges) < 1:
-            raise ValueError(f"patch_size={self.patch_size!r} must be positive.")
+        edges = listed("patch_size", self.patch_size, Integral, "whole number")
+        if len(edges) not in (1, 2) or min(edges) < 1:
+            raise ValueError(
+                f"patch_size={self.patch_size!r} must be one positive number, or height and width."
+            )
+        edges = (edges[0], edges[-1])
         if self.image_shape is None:  # a row of pixels, perhaps shorter than a patch
             edges = (1, min(edges[1], n_features + 2 * self.padding))
             return Grid(shape, tuple(map(int, edges)), int(self.stride), (0, int(self.padding)))

@@ -55,7 +55,7 @@ def resolve_batch_size(batch_size, n_rows):
     """Return the number of rows in a batch; "auto" is all rows of small data."""
     if batch_size == "auto":
         batch_size = n_rows if n_rows <= MAX_FULL_BATCH else BATCH
-    return min(batch_size, n_rows)
+    return min(int(batch_size), n_rows)
 
 
 def make_optimizer(name, groups, momentum):

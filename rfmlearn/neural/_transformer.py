@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
-from rfmlearn._base._sklearn import Interval, StrOptions, check_weight, fit_context
+from rfmlearn._base._sklearn import HasMethods, Interval, StrOptions, check_weight, fit_context
 from rfmlearn._base._warn import warn
 from rfmlearn._typing import Any, ArrayLike, RandomState, Self
 from rfmlearn.features import matrix_power, top_directions
@@ -139,7 +139,7 @@ class NFMTransformer(
     """
 
     _parameter_constraints = {
-        "estimator": [object],
+        "estimator": [HasMethods(["fit"]), torch.nn.Module, None],
         "task": [StrOptions({"auto", "regression", "classification"})],
         "layer": [Integral],
         "matrix": [StrOptions({"nfm", "agop"})],

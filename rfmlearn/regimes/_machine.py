@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn import _backend
 from rfmlearn._base._model import BaseModel
+from rfmlearn._base._params import listed
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context
 from rfmlearn._base._targets import centre
 from rfmlearn._typing import ArrayLike, Self
@@ -40,10 +41,13 @@ class BaseKernelRegime(BaseModel):
     def _resolve_kernel(self, kind):
         """Return the kernel of a class, NTK or NNGP, with the parameters of the estimator."""
 
-        def plain(value):
-            return value if value is None or np.ndim(value) == 0 else tuple(map(float, value))
+        def plain(name):
+            value = getattr(self, name)
+            if value is None or isinstance(value, Real):
+                return value
+            return tuple(map(float, listed(name, value)))
 
-        return kind(int(self.depth), self.activation, plain(self.weight_std), plain(self.bias_std))
+        return kind(int(self.depth), self.activation, plain("weight_std"), plain("bias_std"))
 
     @fit_context()
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -77,9 +81,11 @@ class BaseKernelRegime(BaseModel):
             If the kernel matrices do not fit into what is free.
         """
         device, regime = _backend.resolve_device(self.device), REGIMES[self.regime]
-        alphas = np.asarray(self.alpha, dtype=float)
-        if alphas.ndim > 1 or alphas.size == 0 or not (alphas >= 0).all():
+        alphas = np.asarray(listed("alpha", self.alpha, of="number >= 0"), dtype=float)
+        if alphas.size == 0 or not (alphas >= 0).all():
             raise ValueError(f"alpha={self.alpha!r} must be a number >= 0, or a sequence of them.")
+        if np.ndim(self.alpha) == 0:
+            alphas = alphas[0]
         rows = self._rows_to_fit(X, y, sample_weight)
         Y, weight = rows.Y, rows.weight
         mean, scale = np.zeros(Y.shape[1]), np.ones(Y.shape[1])

@@ -4,7 +4,7 @@
 import warnings
 from functools import partial
 from itertools import product
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -25,6 +25,7 @@ from sklearn.model_selection import (
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 
+from rfmlearn._base._params import listed
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context
 from rfmlearn._base._targets import centre
 from rfmlearn._typing import Any, ArrayLike, Callable, RandomState, Self, Sequence
@@ -223,6 +224,23 @@ class BaseRFMCV(BaseKernelMachine):
             )
         return np.reshape(scores, (len(paths), len(folds), -1))
 
+    def _cv(self):
+        """Return `cv`; where it holds the splits themselves, as a list of them."""
+        if hasattr(self.cv, "get_n_splits") or isinstance(self.cv, Integral):
+            return self.cv
+        splits = list(self.cv)
+
+        def is_pair(split):
+            several = isinstance(split, Sequence | np.ndarray) and len(split) == 2
+            return several and all(np.ndim(part) == 1 for part in split)
+
+        if not splits or not all(map(is_pair, splits)):
+            raise ValueError(
+                f"cv={self.cv!r} must be a splitter, a number of folds, or pairs of arrays: the "
+                "rows to learn from and those to score."
+            )
+        return splits
+
     def _splits(self, X, y, groups):
         """Return the splits as a list, by the user's `cv` or by the automatic rule."""
         classes = is_classifier(self)
@@ -232,7 +250,7 @@ class BaseRFMCV(BaseKernelMachine):
             groups = column_or_1d(groups)
             check_consistent_length(X, groups)
         if self.cv is not None:
-            return list(check_cv(self.cv, y, classifier=classes).split(X, y, groups))
+            return list(check_cv(self._cv(), y, classifier=classes).split(X, y, groups))
         n, seed = len(X), {"random_state": self.random_state}
         if n < 2:
             raise ValueError(f"n_samples={n}: cross-validation needs at least two rows.")
@@ -289,8 +307,8 @@ class BaseRFMCV(BaseKernelMachine):
 
     def _paths(self, at_once):
         """Return the recursions to run, in the order of `cv_results_`."""
-        kernels = [self.kernels] if isinstance(self.kernels, str | Kernel) else self.kernels
-        alphas = np.atleast_1d(np.asarray(self.alphas, dtype=float))
+        kernels = listed("kernels", self.kernels, (str, Kernel), "name or Kernel")
+        alphas = listed("alphas", self.alphas)
         # from the largest on, so that among equals the smoothest comes first
         alphas = tuple(float(alpha) for alpha in np.unique(alphas)[::-1])
         paths = []
@@ -305,12 +323,12 @@ class BaseRFMCV(BaseKernelMachine):
 
     def _kinds(self, kernels):
         """Yield kernel, bandwidth and kind of metric of each recursion."""
-        for kernel, bandwidth in product(kernels, np.atleast_1d(self.bandwidths)):
+        for kernel, bandwidth in product(kernels, listed("bandwidths", self.bandwidths)):
             if isinstance(self.diag, str):
                 known = KERNELS.get(kernel) if isinstance(kernel, str) else kernel
                 kinds = [not getattr(known, "rotation_invariant", True)]
             else:
-                kinds = np.atleast_1d(self.diag)
+                kinds = listed("diag", self.diag, bool | np.bool_, "boolean")
             for diag in kinds:
                 yield kernel, float(bandwidth), bool(diag)
 

@@ -137,7 +137,7 @@ class WrappedRecursion:
         if n_samples is None and self.kind == "numeric":
             n_samples = NUMERIC_ROWS
         if n_samples is not None and n_samples < len(Z):
-            index = rng.choice(len(Z), n_samples, replace=False)
+            index = rng.choice(len(Z), int(n_samples), replace=False)
             Z, weight = Z[index], None if weight is None else weight[index]
         root = state.map.dense()
         root = None if root is None else _backend.to_tensor(root.astype(np.float64))
