@@ -64,6 +64,12 @@ class Metric:
         low = V.shape[1] < len(V)
         return cls((V * values) @ V.mT, factor @ V.mT, factor if low else None)
 
+    def diagonal(self, d):
+        """Return the diagonal of M, also where it is the identity in d dimensions."""
+        if self.matrix is None:
+            return torch.ones(d, dtype=torch.float64)
+        return self.matrix if self.matrix.ndim == 1 else self.matrix.diagonal()
+
     def dense(self, d, diag):
         """Return M as a tensor also where it is the identity."""
         if self.matrix is not None:

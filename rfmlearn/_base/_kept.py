@@ -55,3 +55,7 @@ class KeptMatrix:
         """Return the columns of the factor as directions of length 1, 0 where they vanish."""
         length = np.linalg.norm(self.factor, axis=0)
         return self.factor / np.where(length > 0, length, 1)
+
+    def root(self):
+        """Return the symmetric root of M from its factor."""
+        return self.directions() @ self.factor.T

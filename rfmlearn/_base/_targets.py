@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 
 def refuse_missing(y):
-    """Raise where a series or frame of targets has missing cells, of whatever kind."""
+    """Raise where targets are one text, or a series or frame of them has missing cells."""
     if isinstance(y, str | bytes):
         raise ValueError(f"y is the text {y!r}, not one target for each row.")
     if hasattr(y, "isna") and np.asarray(y.isna()).any():

@@ -6,11 +6,11 @@ from numbers import Integral
 from sklearn.utils import check_array, check_scalar
 
 
-def check_matrix(M, name="feature_matrix"):
+def check_matrix(M):
     """Return a feature matrix of shape (d, d), or its diagonal (d,), as numbers."""
-    M = check_array(M, ensure_2d=False, allow_nd=True, input_name=name)
+    M = check_array(M, ensure_2d=False, allow_nd=True, input_name="feature_matrix")
     if M.ndim > 2 or (M.ndim == 2 and M.shape[0] != M.shape[1]):
-        raise ValueError(f"{name} must have shape (d, d) or (d,); got {M.shape}.")
+        raise ValueError(f"feature_matrix must have shape (d, d) or (d,); got {M.shape}.")
     return M
 
 

@@ -164,7 +164,7 @@ class LinearRFMRegressor(RegressorTask, BaseModel):
         coef = scale[:, None] * _backend.to_numpy(W)
         intercept = offset - coef @ mean
         M = _backend.to_numpy(metric.dense(X.shape[1], self.diag))
-        importances = M if self.diag else M.diagonal()
+        importances = _backend.to_numpy(metric.diagonal(X.shape[1]))
         flat = fit_rows.target.flat(y)
         return self._store(
             {

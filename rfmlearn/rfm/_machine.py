@@ -164,8 +164,7 @@ class BaseKernelMachine(
         """Return the fitted attributes of one iterate, all NumPy or plain."""
         predictor = state.predictor
         size = geometry_of(predictor.kernel).metric_size(X.shape[1])
-        M = _backend.to_numpy(state.metric.dense(size, diag))
-        importances = M if M.ndim == 1 else M.diagonal()
+        importances = _backend.to_numpy(state.metric.diagonal(size))
         coef = _backend.to_numpy(predictor.coef) * targets.scale.astype(X.dtype)
         return {
             "feature_importances_": importances / importances.sum(),
@@ -213,7 +212,7 @@ class BaseKernelMachine(
         """The symmetric root of M; None for the identity."""
         if self._matrix.factor is None:
             return self._root
-        return self._matrix.directions() @ self._matrix.factor.T
+        return self._matrix.root()
 
     def _resolve_kernel(self, n_features):
         """Return the kernel of rows of so many features."""

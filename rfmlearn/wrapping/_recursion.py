@@ -49,7 +49,7 @@ class RowMap:
     def dense(self):
         """Return the symmetric matrix that rows are multiplied by, None for the identity."""
         if self.matrix.factor is not None:
-            return self.scale * (self.matrix.directions() @ self.matrix.factor.T)
+            return self.scale * self.matrix.root()
         return self.root
 
 
