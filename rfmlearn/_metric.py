@@ -18,12 +18,16 @@ class Metric:
     matrix, root : tensor of shape (d, d) or (d,), or None
         M and ``M^(1/2)``, in float64 on the CPU.
     factor : tensor of shape (d, k), or None
-        F of ``M = F F^T`` with orthogonal columns, where the rank is known to be a small part of d.
+        F of ``M = F F^T + floor I`` with orthogonal columns, where the rank is known to be a small
+        part of d.
+    floor : float
+        What M has in the directions that the factor lacks.
     """
 
     matrix: torch.Tensor | None = None
     root: torch.Tensor | None = None
     factor: torch.Tensor | None = None
+    floor: float = 0.0
 
     @classmethod
     def of(cls, agop, agop_power=1.0, matrix_scaling=None, rank=None):

@@ -45,6 +45,37 @@ def test_a_diagonal_step_is_one_of_reweighted_least_squares(p):
         assert ours.n_iter == t
 
 
+@pytest.mark.parametrize("c", [2, 9])
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_a_full_step_is_that_of_the_formulas(c, power):
+    rng = np.random.default_rng(0)
+    A, Y, d = rng.normal(size=(10, 6)), rng.normal(size=(10, c)), 6
+    M, alpha = np.eye(d), 0.3
+    for t in range(4):
+        # the least |A W^T - Y|^2 + alpha tr W M^-1 W^T, from its normal equations
+        W = np.linalg.solve(A.T @ A + alpha * np.linalg.inv(M), A.T @ Y).T
+        ours = linear_rfm(A, Y, diag=False, alpha=alpha, agop_power=power, max_iter=t, tol=0)
+        np.testing.assert_allclose(ours.coef, W, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(ours.feature_matrix, M, rtol=1e-9, atol=1e-12)
+        values, V = np.linalg.eigh(W.T @ W)
+        M = (V * (values / values[-1] + 0.9 ** (t + 1)) ** power) @ V.T
+        M /= np.linalg.eigvalsh(M)[-1]
+        model = LinearRFMRegressor(
+            alpha, diag=False, agop_power=power, max_iter=t + 1, tol=0, fit_intercept=False
+        ).fit(A, Y)
+        # the scale of each target is taken out first: the metric is that of targets of size 1
+        again = linear_rfm(
+            A,
+            Y / np.sqrt(np.mean(Y**2, axis=0)),
+            diag=False,
+            alpha=alpha,
+            agop_power=power,
+            max_iter=t + 1,
+            tol=0,
+        )
+        np.testing.assert_allclose(model.feature_matrix_, again.feature_matrix, rtol=1e-9)
+
+
 def test_sparse_recovery():
     # L2: the shortest solution is far off, the last one exact
     for seed in range(5):

@@ -74,6 +74,31 @@ def test_the_map_back():
     assert not hasattr(deep, "inverse_transform")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [9, 40])
+def test_what_a_narrow_layer_does_not_see_does_not_come_back(d, dtype):
+    X = np.random.default_rng(0).normal(size=(50, d)).astype(dtype)
+    module = nn.Sequential(nn.Linear(d, 5), nn.Linear(5, 1)).to(torch.as_tensor(X).dtype)
+    with torch.no_grad():
+        module[0].weight.copy_(torch.from_numpy(np.random.default_rng(1).normal(size=(5, d))))
+    W = module[0].weight.detach().numpy().astype(np.float64)
+    seen = np.linalg.pinv(W) @ W  # the projection onto the rows of W
+    model = NFMTransformer(module).fit(X)
+    back = model.inverse_transform(model.transform(X))
+    assert back.dtype == dtype
+    assert_allclose(back, X @ seen, atol=100 * np.finfo(dtype).eps)
+    # and of what no row is mapped to, only the part that some row is
+    Z = np.random.default_rng(2).normal(size=(4, d)).astype(dtype)
+    root = matrix_power(W.T @ W, 0.5)
+    inverse = np.linalg.pinv(root, rtol=1e-6, hermitian=True)
+    assert_allclose(model.inverse_transform(Z), Z @ inverse, atol=100 * np.finfo(dtype).eps)
+    # the AGOP of one output has one direction
+    top = NFMTransformer(module, matrix="agop").fit(X)
+    g = W.T @ module[1].weight.detach().numpy()[0].astype(np.float64)
+    back = top.inverse_transform(top.transform(X))
+    assert_allclose(back, np.outer(X @ g, g) / (g @ g), atol=100 * np.finfo(dtype).eps)
+
+
 def test_prefit_networks_are_read_and_others_cloned():
     X, y = data()
     labels = (y > 0).astype(int)

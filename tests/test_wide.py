@@ -13,7 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
 
 from rfmlearn import (
+    ABCMLPRegressor,
     LinearRFMRegressor,
+    NFMTransformer,
     RecursiveFeatureLearner,
     RFMClassifier,
     RFMRegressor,
@@ -120,6 +122,8 @@ KEPT = {
     "many classes": RFMClassifier(max_iter=1, agop_outputs="all"),
     "cv": RFMRegressorCV(max_iter=1, random_state=0),
     "linear": LinearRFMRegressor(max_iter=1),
+    "linear, full": LinearRFMRegressor(max_iter=2, diag=False),
+    "linear, full, identity": LinearRFMRegressor(max_iter=0, diag=False),
     "around, identity": RecursiveFeatureLearner(SVR(), max_iter=0),
     "around": RecursiveFeatureLearner(SVR(), max_iter=2),
     "around a classifier": RecursiveFeatureLearner(SVC(kernel="linear"), max_iter=1),
@@ -158,3 +162,31 @@ def test_a_model_of_few_rows_is_a_few_times_its_rows(name):
         if isinstance(model, RecursiveFeatureLearner):
             want = want * (np.sum(Z * want) / np.sum(want * want))
         assert_allclose(Z, want, atol=1e-6 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("matrix", ["nfm", "agop"])
+def test_the_features_of_a_narrow_layer_are_a_few_times_its_weights(matrix, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1500)).astype(dtype)
+    net = ABCMLPRegressor((8,), max_epochs=2, random_state=0)
+    model = NFMTransformer(net, matrix=matrix).fit(X, X[:, 0])
+    W = model.estimator_.coefs_[0]
+    own = len(pickle.dumps(model)) - len(pickle.dumps(model.estimator_))
+    assert own < 4 * W.nbytes
+    assert_allclose(
+        model.feature_matrices_[0], W @ W.T, atol=2e-6 if dtype == np.float32 else 1e-12
+    )
+    M = model.feature_matrices_[0] if matrix == "nfm" else model.gradient_matrices_[0]
+    values, V = np.linalg.eigh(M.astype(np.float64))
+    values, V = values[-8:], V[:, -8:]
+    # the root of the NFM, or of the root of the AGOP
+    lengths = values ** (0.5 if matrix == "nfm" else 0.25)
+    again = pickle.loads(pickle.dumps(model))
+    size = np.sqrt(np.finfo(dtype).eps)
+    assert_allclose(again.transform(X), (X @ V * lengths) @ V.T, atol=size * lengths.max())
+    assert again.transform(X).shape == (60, len(again.get_feature_names_out()))
+    components = again.components_
+    assert_allclose(components @ components.T, np.eye(1500), atol=size)
+    assert len(again.explained_ratio_) == 1500
+    assert_allclose(again.explained_ratio_[:8].sum(), 1, rtol=1e-5)

@@ -21,33 +21,42 @@ class KeptMatrix:
     matrix : ndarray of shape (d, d) or (d,), or None
         M.
     factor : ndarray of shape (d, k), or None
-        F of ``M = F F^T`` with orthogonal columns.
+        F of ``M = F F^T + floor I`` with orthogonal columns.
+    floor : float
+        What a metric has in the directions that the factor lacks.
     """
 
     dtype: np.dtype
     identity: tuple | None = None
     matrix: np.ndarray | None = None
     factor: np.ndarray | None = None
+    floor: float = 0.0
 
     @classmethod
     def of(cls, metric, d, diag, dtype):
         """Return what is kept of a `Metric` of d columns."""
         if metric.matrix is None:
             return cls(dtype, identity=(d,) if diag else (d, d))
-        name = "matrix" if metric.factor is None else "factor"
-        return cls(dtype, **{name: _backend.to_numpy(getattr(metric, name)).astype(dtype)})
+        if metric.factor is None:
+            return cls(dtype, matrix=_backend.to_numpy(metric.matrix).astype(dtype))
+        factor = _backend.to_numpy(metric.factor).astype(dtype)
+        return cls(dtype, factor=factor, floor=metric.floor)
 
     def dense(self):
         """Return M."""
         if self.identity is not None:
             one = np.ones if len(self.identity) == 1 else np.eye
             return one(self.identity[0], dtype=self.dtype)
-        return self.matrix if self.factor is None else self.factor @ self.factor.T
+        if self.factor is None:
+            return self.matrix
+        M = self.factor @ self.factor.T
+        M[np.diag_indices_from(M)] += self.floor
+        return M
 
     def diagonal(self):
         """Return the diagonal of M."""
         if self.factor is not None:
-            return np.einsum("ij,ij->i", self.factor, self.factor)
+            return np.einsum("ij,ij->i", self.factor, self.factor) + self.dtype.type(self.floor)
         M = self.dense()
         return M if M.ndim == 1 else M.diagonal()
 
@@ -57,5 +66,12 @@ class KeptMatrix:
         return self.factor / np.where(length > 0, length, 1)
 
     def root(self):
-        """Return the symmetric root of M from its factor."""
+        """Return the symmetric root of M without a floor from its factor."""
         return self.directions() @ self.factor.T
+
+
+def kept(model, name):
+    """Return what a model keeps under a private name since it was fitted."""
+    if name not in vars(model):
+        raise AttributeError(f"This {type(model).__name__} is not fitted: it has no metric.")
+    return vars(model)[name]

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn import _backend
+from rfmlearn._base._kept import KeptMatrix, kept
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._sklearn import Interval, fit_context
 from rfmlearn._base._targets import centre, root_mean_square
@@ -163,7 +164,6 @@ class LinearRFMRegressor(RegressorTask, BaseModel):
         ((iteration, W, metric, _),) = deque(course, maxlen=1)
         coef = scale[:, None] * _backend.to_numpy(W)
         intercept = offset - coef @ mean
-        M = _backend.to_numpy(metric.dense(X.shape[1], self.diag))
         importances = _backend.to_numpy(metric.diagonal(X.shape[1]))
         flat = fit_rows.target.flat(y)
         return self._store(
@@ -171,11 +171,16 @@ class LinearRFMRegressor(RegressorTask, BaseModel):
                 **fit_rows.seen,
                 "coef_": (coef[0] if flat else coef).astype(X.dtype),
                 "intercept_": float(intercept[0]) if flat else intercept.astype(X.dtype),
-                "feature_matrix_": M.astype(X.dtype),
+                "_matrix": KeptMatrix.of(metric, X.shape[1], self.diag, X.dtype),
                 "feature_importances_": (importances / importances.sum()).astype(X.dtype),
                 "n_iter_": iteration,
             }
         )
+
+    @property
+    def feature_matrix_(self):
+        """The learned M, its largest eigenvalue 1."""
+        return kept(self, "_matrix").dense()
 
     def _scores(self, X):
         check_is_fitted(self, "coef_")

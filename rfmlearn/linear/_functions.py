@@ -114,12 +114,27 @@ def recursion(problem, *, diag, alpha, agop_power, max_iter, decay, tol):
         yield iteration, W, metric, change
         if change <= tol or not _backend.holds(length > 0):
             return
-        A = W.square().sum(0) if diag else W.mT @ W
-        # in units of the largest eigenvalue, and so that no square underflows
-        A = A / (A.max() if diag else torch.linalg.matrix_norm(A, 2))
         smoothing = max(decay ** (iteration + 1), LEAST_SMOOTHING)
-        A = A + (smoothing if diag else smoothing * torch.eye(len(A)).to(A))
-        metric = Metric.of(A, agop_power, "spectral")
+        metric = (_weights if diag else _smoothed)(W / W.abs().max(), smoothing, agop_power)
+
+
+def _weights(W, smoothing, agop_power):
+    """Return the diagonal metric of the coefficients W."""
+    A = W.square().sum(0)
+    return Metric.of(A / A.max() + smoothing, agop_power, "spectral")
+
+
+def _smoothed(W, smoothing, agop_power):
+    """Return the metric of the coefficients W, ``(W^T W + e I)^agop_power``, from their SVD."""
+    _, lengths, V = torch.linalg.svd(W, full_matrices=False)
+    values = (lengths / lengths[0]).square()
+    values, floor = ((v + smoothing) / (1 + smoothing) for v in (values, 0))
+    values, floor = values**agop_power, floor**agop_power
+    own = torch.eye(V.shape[1]).to(V)
+    M = (V.mT * (values - floor)) @ V + floor * own
+    root = (V.mT * (values.sqrt() - floor**0.5)) @ V + floor**0.5 * own
+    factor = V.mT * (values - floor).sqrt() if 2 * len(V) <= len(own) else None
+    return Metric(M, root, factor, floor)
 
 
 def run(problem, example, *, diag, alpha, agop_power, max_iter, decay, tol):

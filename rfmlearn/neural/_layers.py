@@ -39,6 +39,8 @@ class LayerFeatures:
         Power of the AGOP that `alignment` compares with.
     init_nfm : ndarray of shape (d, d) or None
         ``W_0^T W_0``, where the initial weights are known.
+    width : int or None
+        Outputs of the layer: the rank of `nfm` and of `agop` is not larger.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class LayerFeatures:
     agop: np.ndarray = field(repr=False)
     agop_power: float = 0.5
     init_nfm: np.ndarray | None = field(default=None, repr=False)
+    width: int | None = None
 
     @cached_property
     def alignment(self):
@@ -219,6 +222,7 @@ def layer_features(
                 agop=_backend.to_numpy(_symmetric(call.agop(total, len(rows)))),
                 agop_power=agop_power,
                 init_nfm=None if start is None else _gram(start),
+                width=len(W),
             )
         )
     return found

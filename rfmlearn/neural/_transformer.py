@@ -12,11 +12,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from rfmlearn import _backend
+from rfmlearn._base._kept import KeptMatrix, kept
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._sklearn import HasMethods, Interval, StrOptions, check_weight, fit_context
 from rfmlearn._base._warn import warn
 from rfmlearn._typing import Any, ArrayLike, RandomState, Self
-from rfmlearn.features import matrix_power, top_directions
+from rfmlearn.features import psd_eigh, top_directions
 from rfmlearn.neural._layers import layer_features, layer_inputs
 from rfmlearn.neural._mlp import ABCMLPClassifier, ABCMLPRegressor
 from rfmlearn.neural._read import read_network
@@ -29,6 +30,15 @@ SURE_LABELS = 10
 
 # Rows that the default network sees in all its epochs, from 20 to 200 of them.
 _ROWS_SEEN = 2_000_000
+
+
+def _small(M, width):
+    """Return what is kept of a layer's matrix, whose rank its width bounds."""
+    if 2 * width > len(M):
+        return KeptMatrix(M.dtype, matrix=M)
+    values, V = psd_eigh(_backend.to_tensor(M, dtype=torch.float64), width)
+    factor = V[:, -width:] * values[-width:].sqrt()
+    return KeptMatrix(M.dtype, factor=_backend.to_numpy(factor).astype(M.dtype))
 
 
 def _maps_back(transformer):
@@ -236,8 +246,8 @@ class NFMTransformer(
                 **self._mapping(layers[number], X.dtype),
                 "estimator_": estimator,
                 "layer_names_": [layer.name for layer in layers],
-                "feature_matrices_": [layer.nfm for layer in layers],
-                "gradient_matrices_": [layer.agop for layer in layers],
+                "_nfms": [_small(layer.nfm, layer.width) for layer in layers],
+                "_agops": [_small(layer.agop, layer.width) for layer in layers],
                 "alignments_": np.array([layer.alignment for layer in layers]),
                 "_layer": number,
                 "_on_rows": on_rows,
@@ -248,19 +258,45 @@ class NFMTransformer(
 
     def _mapping(self, layer, dtype):
         """Return what maps the inputs of a layer, and what is told of it."""
-        M = layer.nfm if self.matrix == "nfm" else matrix_power(layer.agop, self.agop_power)
-        M = M.astype(dtype, copy=False)
-        if self.n_components is not None and self.n_components > len(M):
+        read = layer.nfm if self.matrix == "nfm" else layer.agop
+        d, rank = len(read), layer.width
+        if self.n_components is not None and self.n_components > d:
             raise ValueError(
-                f"n_components={self.n_components}, but layer {self.layer} has {len(M)} inputs."
+                f"n_components={self.n_components}, but layer {self.layer} has {d} inputs."
             )
-        directions, strengths = top_directions(M, self.n_components)
-        total = M.trace()
+        directions, strengths = top_directions(read.astype(dtype, copy=False))
+        strengths[rank:] = 0
+        resolution = d * max(np.finfo(T).eps for T in (dtype, read.dtype))
+        if self.matrix == "agop":
+            strengths, resolution = (v**self.agop_power for v in (strengths, resolution))
+        total, k = strengths.sum(), self.n_components
+        shares = strengths / total if total > 0 else strengths
         return {
-            "components_": directions,
-            "explained_ratio_": strengths / total if total > 0 else np.zeros_like(strengths),
-            "_root": matrix_power(M, 0.5) if self.n_components is None else None,
+            "explained_ratio_": shares[:k],
+            "_directions": directions[: rank if k is None else k].copy(),
+            # of the whole map, which has those only that it sees
+            "_lengths": np.sqrt(strengths[:rank]) if k is None else None,
+            "_resolution": resolution,
         }
+
+    @property
+    def feature_matrices_(self):
+        """The NFM of each layer."""
+        return [M.dense() for M in kept(self, "_nfms")]
+
+    @property
+    def gradient_matrices_(self):
+        """The AGOP at the input of each layer."""
+        return [M.dense() for M in kept(self, "_agops")]
+
+    @property
+    def components_(self):
+        """Leading eigenvectors of M, in rows."""
+        V = kept(self, "_directions")
+        if self._lengths is None or len(V) == V.shape[1]:
+            return V
+        # the map needs those that M sees; here with the others, of eigenvalue 0
+        return top_directions((V.T * self._lengths**2) @ V)[0]
 
     def _reads(self):
         """Say whether the network is trained already."""
@@ -324,13 +360,15 @@ class NFMTransformer(
             ``H M^(1/2)``, or ``H components_.T``; H is X, or the input of `layer` at X. Of a
             convolution those of one patch after the other.
         """
-        check_is_fitted(self, "components_")
+        check_is_fitted(self, "estimator_")
         H = self._check(X)
         if not self._on_rows:
             module, _ = read_network(self.estimator_)
             H = layer_inputs(module, H, self._layer)
-        H = H.astype(self.components_.dtype, copy=False)
-        Z = H @ (self.components_.T if self._root is None else self._root)
+        V = self._directions
+        Z = H.astype(V.dtype, copy=False) @ V.T
+        if self._lengths is not None:
+            Z = Z * self._lengths @ V
         return Z.reshape(len(Z), -1)
 
     @available_if(_maps_back)
@@ -353,15 +391,18 @@ class NFMTransformer(
         AttributeError
             If `layer` does not read the rows themselves: a network has no inverse.
         """
-        check_is_fitted(self, "components_")
-        Z = np.asarray(Z, dtype=self.components_.dtype)
-        if self._root is None:
-            return Z @ self.components_
-        return Z @ np.linalg.pinv(self._root, hermitian=True).astype(Z.dtype)
+        check_is_fitted(self, "estimator_")
+        V, lengths = self._directions, self._lengths
+        Z = np.asarray(Z, dtype=V.dtype)
+        if lengths is None:
+            return Z @ V
+        # an eigenvalue within rounding of 0 is none
+        seen = lengths**2 > self._resolution * lengths[0] ** 2
+        return Z @ V[seen].T / lengths[seen] @ V[seen]
 
     @property
     def _n_features_out(self):
-        return self._positions * len(self.components_)
+        return self._positions * len(self.explained_ratio_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rfmlearn import _backend
-from rfmlearn._base._kept import KeptMatrix
+from rfmlearn._base._kept import KeptMatrix, kept
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._progress import STEP_CONSTRAINTS, Listeners, listens
 from rfmlearn._base._sklearn import Interval, StrOptions, fit_context, makes_frames
@@ -198,9 +198,7 @@ class BaseKernelMachine(
     @property
     def feature_matrix_(self):
         """The learned M; setting it is where a warm start begins."""
-        if "_matrix" not in vars(self):
-            raise AttributeError(f"This {type(self).__name__} is not fitted: it has no metric.")
-        return self._matrix.dense()
+        return kept(self, "_matrix").dense()
 
     @feature_matrix_.setter
     def feature_matrix_(self, M):

@@ -24,6 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from rfmlearn import _backend
+from rfmlearn._base._kept import kept
 from rfmlearn._base._model import BaseModel
 from rfmlearn._base._progress import STOPPING_CONSTRAINTS, Listeners, Progress
 from rfmlearn._base._sklearn import HasMethods, Interval, StrOptions, check_weight, fit_context
@@ -434,9 +435,7 @@ class RecursiveFeatureLearner(
     @property
     def feature_matrix_(self):
         """M, the square of the map, its largest eigenvalue 1."""
-        if "_map" not in vars(self):
-            raise AttributeError(f"This {type(self).__name__} is not fitted: it has no metric.")
-        return self._map.matrix.dense()
+        return kept(self, "_map").matrix.dense()
 
     @property
     def classes_(self):
