@@ -55,6 +55,9 @@ ESTIMATORS = {
     ),
     "KernelRegimeClassifier": R.KernelRegimeClassifier("nngp"),
     "ABCMLPRegressor": R.ABCMLPRegressor((8,), max_epochs=3, random_state=0),
+    "ABCMLPRegressor, infinite": R.ABCMLPRegressor(
+        float("inf"), activation="identity", optimizer="sgd", max_epochs=3, random_state=0
+    ),
     "ABCMLPClassifier": R.ABCMLPClassifier(
         (8,), activation="gelu", loss="squared", max_epochs=3, random_state=0
     ),
