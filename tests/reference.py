@@ -8,12 +8,19 @@ import math
 
 import numpy as np
 
+# p of the kernels of a p-norm, at their defaults
+NORM = {"product_laplace": 1.0, "lpq": 1.5}
+
 
 def kernel_value(name, r, L, q=1.5):
-    if name in ("laplace", "product_laplace"):
+    if name in ("laplace", "product_laplace", "lpq"):
         return math.exp(-r / L)
     if name == "gaussian":
         return math.exp(-(r**2) / (2 * L**2))
+    if name == "matern":
+        return (1 + math.sqrt(3) * r / L) * math.exp(-math.sqrt(3) * r / L)
+    if name == "rational_quadratic":
+        return 1 / (1 + r**2 / (2 * L**2))
     return math.exp(-((r / L) ** q))
 
 
@@ -24,6 +31,10 @@ def kernel_slope(name, r, L, q=1.5):
         return -k / (L * r)
     if name == "gaussian":
         return -k / L**2
+    if name == "matern":
+        return -3 / L**2 * math.exp(-math.sqrt(3) * r / L)
+    if name == "rational_quadratic":
+        return -(k**2) / L**2
     return -q * r ** (q - 2) / L**q * k
 
 
@@ -34,16 +45,22 @@ def root(M):
 
 def distance(x, z, M, name="laplace"):
     v = x - z
-    if name == "product_laplace":
-        return float(sum(abs(u) for u in root(M) @ v))
+    if name in NORM:
+        return float(sum(abs(u) ** NORM[name] for u in root(M) @ v) ** (1 / NORM[name]))
     return math.sqrt(max(v @ M @ v, 0.0))
 
 
 def rms_distance(X, w, M, name="laplace"):
-    """Over all pairs of rows, each drawn by weight; summed over coordinates for a product."""
-    if name == "product_laplace":
+    """Over all pairs of rows, each drawn by weight; the norm of those of all coordinates.
+
+    Of the polynomial kernel the rms length of a row.
+    """
+    if name == "polynomial":
+        return math.sqrt(sum(wi * x @ M @ x for wi, x in zip(w, X, strict=True)) / w.sum())
+    if name in NORM:
+        p = NORM[name]
         Z = X @ root(M)
-        return sum(rms_distance(z[:, None], w, np.eye(1)) for z in Z.T)
+        return sum(rms_distance(z[:, None], w, np.eye(1)) ** p for z in Z.T) ** (1 / p)
     total = 0.0
     for i in range(len(X)):
         for j in range(len(X)):
@@ -55,6 +72,9 @@ def matrix(name, A, B, M, L, q=1.5):
     K = np.zeros((len(A), len(B)))
     for i, x in enumerate(A):
         for j, z in enumerate(B):
+            if name == "polynomial":
+                K[i, j] = (x @ M @ z / L**2 + 1) ** 2
+                continue
             K[i, j] = kernel_value(name, distance(x, z, M, name), L, q)
     return K
 
@@ -62,12 +82,19 @@ def matrix(name, A, B, M, L, q=1.5):
 def gradient(name, x, X, coef, M, L, q=1.5):
     """Gradient of sum_j coef_j k(x, x_j); the term of x = x_j is 0."""
     g = np.zeros(len(x))
-    if name == "product_laplace":
-        S = root(M)
+    if name == "polynomial":
+        for a, z in zip(coef, X, strict=True):
+            g += a * 2 * (x @ M @ z / L**2 + 1) / L**2 * (M @ z)
+        return g
+    if name in NORM:
+        S, p = root(M), NORM[name]
         for a, z in zip(coef, X, strict=True):
             u = S @ (x - z)
             u[abs(u) < 1e-14] = 0  # equal coordinates: the product rounds
-            g -= a * kernel_value(name, abs(u).sum(), L) / L * (S @ np.sign(u))
+            r = (abs(u) ** p).sum() ** (1 / p)
+            if r > 0:
+                slope = kernel_value(name, r, L) / L * r ** (1 - p)
+                g -= a * slope * (S @ (np.sign(u) * abs(u) ** (p - 1)))
         return g
     for a, z in zip(coef, X, strict=True):
         r = distance(x, z, M)

@@ -5,14 +5,22 @@ import numpy as np
 import pytest
 import reference
 import torch
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as gp
 from sklearn.kernel_ridge import KernelRidge
 
 from rfmlearn import RFMRegressor
 from rfmlearn.kernels import (
     KERNELS,
     Kernel,
+    Laplace,
+    Lpq,
+    Matern,
+    Polynomial,
     PowerExponential,
+    ProductLaplace,
     RadialKernel,
+    RationalQuadratic,
     Rows,
     resolve_kernel,
 )
@@ -164,6 +172,98 @@ def test_names_resolve_to_kernels():
     assert resolve_kernel("power_exponential") == PowerExponential(1.5)
     kernel = PowerExponential(0.5)
     assert resolve_kernel(kernel) is kernel
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (Matern(), gp.Matern(1.3, nu=1.5)),
+        (Matern(2.5), gp.Matern(1.3, nu=2.5)),
+        (RationalQuadratic(), gp.RationalQuadratic(1.3, 1.0)),
+        (RationalQuadratic(0.2), gp.RationalQuadratic(1.3, 0.2)),
+        (RationalQuadratic(1e6), gp.RBF(1.3)),
+    ],
+    ids=str,
+)
+def test_kernels_of_gaussian_processes(ours, theirs):
+    X, Q = rows(), rows(20, seed=1)
+    K = ours.matrix(Rows.of(Q, bandwidth=1.3), Rows.of(X, bandwidth=1.3))
+    # a million widths are one to the fourth power of the distance, in units of the mixture
+    rtol = 1e-4 if ours == RationalQuadratic(1e6) else 1e-12
+    np.testing.assert_allclose(K, theirs(Q.numpy(), X.numpy()), rtol=rtol)
+    model = RFMRegressor(ours, bandwidth=1.3, bandwidth_mode="constant", max_iter=0, alpha=0.1)
+    y = np.sin(X[:, 0].numpy())
+    process = GaussianProcessRegressor(theirs, alpha=0.1, optimizer=None)
+    process.fit(X.numpy(), y - y.mean())
+    found = model.fit(X.numpy(), y).predict(Q.numpy()) - y.mean()
+    np.testing.assert_allclose(found, process.predict(Q.numpy()), atol=10 * rtol)
+    step = 1e-5 * np.eye(3)
+    up, down = (np.stack([model.predict(X.numpy() + s * e) for e in step], 1) for s in (1, -1))
+    np.testing.assert_allclose(
+        model.input_gradients(X.numpy())[:, 0], (up - down) / 2e-5, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "twin"),
+    [
+        (Lpq(1, 1), ProductLaplace()),
+        (Lpq(2, 1), Laplace()),
+        (Lpq(2.0, 0.5), PowerExponential(0.5)),
+        (Lpq(2, 2), PowerExponential(2.0)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("diag", [False, True])
+def test_p_norms_of_other_kernels(ours, twin, diag):
+    X = rows(40).numpy()
+    X = np.vstack([X, X[:3]])  # rows at no distance
+    y = np.sin(X[:, 0]) + X[:, 1]
+    a, b = (RFMRegressor(k, max_iter=2, diag=diag, alpha=0.1).fit(X, y) for k in (ours, twin))
+    np.testing.assert_allclose(a.feature_matrix_, b.feature_matrix_, atol=1e-8)
+    np.testing.assert_allclose(a.predict(rows(20, seed=1)), b.predict(rows(20, seed=1)), atol=1e-8)
+
+
+def test_a_polynomial_is_learned_exactly():
+    X, Q = rows(60).numpy(), rows(20, seed=1).numpy()
+
+    def target(X):
+        return X[:, 0] * X[:, 1] ** 2 - 2 * X[:, 2] + 1
+
+    model = RFMRegressor(Polynomial(3), alpha=1e-10, max_iter=0).fit(X, target(X))
+    np.testing.assert_allclose(model.predict(Q), target(Q), atol=1e-5)
+    options = {"bandwidth": 1.3, "bandwidth_mode": "constant", "max_iter": 0, "alpha": 0.1}
+    model = RFMRegressor(Polynomial(3, 0.5), **options).fit(X, target(X))
+    ridge = KernelRidge(kernel="poly", degree=3, gamma=1 / 1.69, coef0=0.5, alpha=0.1)
+    mean, middle = X.mean(axis=0), target(X).mean()
+    ridge.fit(X - mean, target(X) - middle)
+    np.testing.assert_allclose(model.predict(Q), ridge.predict(Q - mean) + middle, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parameters", "message"),
+    [
+        *((Lpq, (p, 0.5), "p=.* must be a number from 1 to 2") for p in (0.5, 2.1, np.nan, "2")),
+        *((Lpq, (1.5, q), "q=.* must be above 0 and at most p") for q in (0, 1.6, np.nan, None)),
+        *((Polynomial, (d,), "degree=.* whole number") for d in (0, 21, 1.5, "2", None)),
+        *((Polynomial, (2, c), "offset=.* negative") for c in (-1, np.inf, np.nan, "1")),
+    ],
+)
+def test_parameters_out_of_range_are_named(kernel, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        kernel(*parameters)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.0, 3.5, np.inf, np.nan, "1.5", None])
+def test_a_smoothness_without_a_closed_form_is_refused(nu):
+    with pytest.raises(ValueError, match=r"must be 1\.5 or 2\.5"):
+        Matern(nu)
+
+
+@pytest.mark.parametrize("mixture", [0.0, -1.0, np.inf, np.nan, "1", None])
+def test_a_mixture_is_a_positive_number(mixture):
+    with pytest.raises(ValueError, match=r"mixture=.* must be a positive number"):
+        RationalQuadratic(mixture)
 
 
 def test_the_product_kernel_is_that_of_scikit_learn():

@@ -19,7 +19,13 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -74,6 +80,9 @@ SMOOTH = [
         ConstantKernel(2.0) + 0.5 * Matern(2.0, nu=0.5) + WhiteKernel(0.1), optimizer=None
     ),
     GaussianProcessRegressor(Matern(2.0, nu=np.inf), alpha=0.1, optimizer=None),
+    GaussianProcessRegressor(Matern([1.0, 2.0, 3.0, 4.0], nu=1.5), alpha=0.1, optimizer=None),
+    GaussianProcessRegressor(2 * Matern(2.0, nu=2.5), alpha=0.1, optimizer=None),
+    GaussianProcessRegressor(RationalQuadratic(2.0, 0.3), alpha=0.1, optimizer=None),
     MLPRegressor(
         hidden_layer_sizes=(8,),
         activation="tanh",
@@ -167,7 +176,7 @@ def test_a_skorch_net_is_read(rows):
         PoissonRegressor(),  # linear but for a link
         KernelRidge(kernel="poly"),
         SVR(kernel="sigmoid"),
-        GaussianProcessRegressor(Matern(2.0, nu=1.5), optimizer=None),
+        GaussianProcessRegressor(Matern(2.0, nu=3.5), optimizer=None),
         make_pipeline(PolynomialFeatures(2), Ridge()),
     ],
     ids=lambda e: str(e)[:60].replace("\n", ""),

@@ -4,8 +4,9 @@
 from rfmlearn.kernels import activations
 from rfmlearn.kernels._base import KERNELS, Kernel, RadialKernel, register, resolve_kernel
 from rfmlearn.kernels._infinite_width import NNGP, NTK
-from rfmlearn.kernels._product import ProductLaplace
-from rfmlearn.kernels._radial import Gaussian, Laplace, PowerExponential
+from rfmlearn.kernels._polynomial import Polynomial
+from rfmlearn.kernels._product import Lpq, ProductLaplace
+from rfmlearn.kernels._radial import Gaussian, Laplace, Matern, PowerExponential, RationalQuadratic
 from rfmlearn.kernels._rows import Rows
 
 __all__ = [
@@ -15,9 +16,13 @@ __all__ = [
     "Gaussian",
     "Kernel",
     "Laplace",
+    "Lpq",
+    "Matern",
+    "Polynomial",
     "PowerExponential",
     "ProductLaplace",
     "RadialKernel",
+    "RationalQuadratic",
     "Rows",
     "activations",
     "register",

@@ -24,9 +24,9 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
     Parameters
     ----------
     kernels : str, Kernel or sequence of them, default=("laplace", "product_laplace")
-        Kernels to try: "laplace", "product_laplace", "gaussian", "power_exponential", "ntk",
-        "nngp", objects of `rfmlearn.kernels`, or of your own subclass of
-        `rfmlearn.kernels.Kernel`.
+        Kernels to try: "laplace", "product_laplace", "gaussian", "power_exponential",
+        "matern", "rational_quadratic", "lpq", "polynomial", "ntk", "nngp", objects of
+        `rfmlearn.kernels`, or of your own subclass of `rfmlearn.kernels.Kernel`.
     bandwidths : float or sequence of float, default=(0.5, 1.0, 2.0)
         Bandwidths to try: factors of the root mean square distance with
         ``bandwidth_mode="adaptive"``, lengths with "constant".
@@ -144,9 +144,9 @@ class RFMClassifierCV(ClassifierTask, BaseRFMCV):
     Parameters
     ----------
     kernels : str, Kernel or sequence of them, default=("laplace", "product_laplace")
-        Kernels to try: "laplace", "product_laplace", "gaussian", "power_exponential", "ntk",
-        "nngp", objects of `rfmlearn.kernels`, or of your own subclass of
-        `rfmlearn.kernels.Kernel`.
+        Kernels to try: "laplace", "product_laplace", "gaussian", "power_exponential",
+        "matern", "rational_quadratic", "lpq", "polynomial", "ntk", "nngp", objects of
+        `rfmlearn.kernels`, or of your own subclass of `rfmlearn.kernels.Kernel`.
     bandwidths : float or sequence of float, default=(0.5, 1.0, 2.0)
         Bandwidths to try: factors of the root mean square distance with
         ``bandwidth_mode="adaptive"``, lengths with "constant".

@@ -76,8 +76,9 @@ class RFMRegressor(RegressorTask, BaseRFM):
     ----------
     kernel : str or Kernel, default="laplace"
         Function of two rows: "laplace", "product_laplace", "gaussian", "power_exponential",
-        "ntk", "nngp", an object of `rfmlearn.kernels` to set its parameters, or one of your
-        own subclass of `rfmlearn.kernels.Kernel`.
+        "matern", "rational_quadratic", "lpq", "polynomial", "ntk", "nngp", an object of
+        `rfmlearn.kernels` to set its parameters, or one of your own subclass of
+        `rfmlearn.kernels.Kernel`.
     bandwidth : float, default=1.0
         With ``bandwidth_mode="adaptive"`` a factor of the root mean square distance between
         training rows in the current metric, so that 1.0 suits any number of features; with
@@ -224,8 +225,9 @@ class RFMClassifier(ClassifierTask, BaseRFM):
     ----------
     kernel : str or Kernel, default="laplace"
         Function of two rows: "laplace", "product_laplace", "gaussian", "power_exponential",
-        "ntk", "nngp", an object of `rfmlearn.kernels` to set its parameters, or one of your
-        own subclass of `rfmlearn.kernels.Kernel`.
+        "matern", "rational_quadratic", "lpq", "polynomial", "ntk", "nngp", an object of
+        `rfmlearn.kernels` to set its parameters, or one of your own subclass of
+        `rfmlearn.kernels.Kernel`.
     bandwidth : float, default=1.0
         With ``bandwidth_mode="adaptive"`` a factor of the root mean square distance between
         training rows in the current metric, so that 1.0 suits any number of features; with

@@ -23,7 +23,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 
 from rfmlearn import _backend
 from rfmlearn._base._sklearn import svm_gamma
-from rfmlearn.kernels import Gaussian, Laplace, ProductLaplace
+from rfmlearn.kernels import Gaussian, Laplace, Matern, ProductLaplace, RationalQuadratic
 from rfmlearn.kernels._expansion import Predictor
 from rfmlearn.neural._read import read_network
 from rfmlearn.neural._train import input_gradients
@@ -324,6 +324,9 @@ def _stationary(kernel):
         return found[0] * constant.constant_value, *found[1:]
     if type(kernel) is gp.RBF or (type(kernel) is gp.Matern and kernel.nu == np.inf):
         return 1.0, Gaussian(), kernel.length_scale
-    if type(kernel) is gp.Matern and kernel.nu == 0.5:
-        return 1.0, Laplace(), kernel.length_scale
+    if type(kernel) is gp.Matern and kernel.nu in (0.5, 1.5, 2.5):
+        ours = Laplace() if kernel.nu == 0.5 else Matern(kernel.nu)
+        return 1.0, ours, kernel.length_scale
+    if type(kernel) is gp.RationalQuadratic and 0 < kernel.alpha <= 1e6:
+        return 1.0, RationalQuadratic(kernel.alpha), kernel.length_scale
     return None

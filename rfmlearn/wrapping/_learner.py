@@ -94,12 +94,12 @@ class RecursiveFeatureLearner(
         How the gradients of the decision function (of the probabilities, where there is none; of
         the prediction, for a regressor) are found. Analytically for estimators of this package,
         linear ones, `SVC`, `SVR`, `NuSVC` and `NuSVR` (rbf, linear), `KernelRidge` (rbf,
-        laplacian, linear), `GaussianProcessRegressor` (RBF or Matern with ``nu=0.5``, times a
-        constant, plus noise or constants), networks (scikit-learn's MLPs, skorch), and searches
-        and pipelines of scalers and PCA around these; otherwise, or with "numeric", by central
-        differences, over half a standard deviation where the function is a staircase (trees,
-        neighbours). A callable gets the fitted estimator and rows (n, d), and returns gradients
-        (n, n_outputs, d).
+        laplacian, linear), `GaussianProcessRegressor` (RBF, RationalQuadratic or Matern with
+        ``nu`` of 0.5, 1.5 or 2.5, times a constant, plus noise or constants), networks
+        (scikit-learn's MLPs, skorch), and searches and pipelines of scalers and PCA around
+        these; otherwise, or with "numeric", by central differences, over half a standard
+        deviation where the function is a staircase (trees, neighbours). A callable gets the
+        fitted estimator and rows (n, d), and returns gradients (n, n_outputs, d).
     agop_power : float, default=1.0
         ``M = AGOP^agop_power``; the rows are mapped to ``X M^(1/2)``. 0.5 is gentler.
     diag : bool, default=False
