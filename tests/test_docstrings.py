@@ -75,7 +75,7 @@ REGIMES = [R.KernelRegimeRegressor, R.KernelRegimeClassifier]
     [
         # attributes whose shape is in outputs here and in classes there
         (MACHINES, [], ["dual_coef_", "intercept_"]),
-        (SEARCHES, [], []),
+        (SEARCHES, ["kernels"], []),  # the defaults differ
         (IMAGES, [], ["dual_coef_"]),
         (NETWORKS, [], []),
         # the defaults differ, and regressors alone have a spread over networks

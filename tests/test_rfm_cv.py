@@ -251,7 +251,9 @@ def test_by_default_the_kind_of_metric_goes_with_the_kernel():
     small = {"bandwidths": 1.0, "alphas": 0.1, "max_iter": 1, "cv": 2}
     found = RFMRegressorCV(**small).fit(X, y).cv_results_
     kinds = set(zip(found["param_kernel"], found["param_diag"].tolist(), strict=True))
-    assert kinds == {("laplace", False), ("product_laplace", True)}
+    assert kinds == {("laplace", False), ("product_laplace", True), ("gaussian", False)}
+    labels = RFMClassifierCV(**small).fit(X, y > np.median(y)).cv_results_
+    assert set(labels["param_kernel"]) == {"laplace", "product_laplace"}
     own = RFMRegressorCV(PowerExponential(0.7), **small).fit(X, y).cv_results_
     assert not own["param_diag"].any()
 
@@ -289,7 +291,7 @@ def test_one_column_has_one_metric_and_so_no_update():
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
     for order in (np.arange(60), np.arange(60)[::-1]):
         cv = [(order[:30], order[30:]), (order[30:], order[:30])]
-        model = RFMRegressorCV(cv=cv).fit(X, y)
+        model = RFMRegressorCV(("laplace", "product_laplace"), cv=cv).fit(X, y)
         assert model.best_iter_ == 0
         assert model.best_params_["kernel"] == "laplace"
 

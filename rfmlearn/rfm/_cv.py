@@ -23,7 +23,7 @@ class RFMRegressorCV(RegressorTask, BaseRFMCV):
 
     Parameters
     ----------
-    kernels : str, Kernel or sequence of them, default=("laplace", "product_laplace")
+    kernels : str, Kernel or sequence of them, default=("laplace", "product_laplace", "gaussian")
         Kernels to try: "laplace", "product_laplace", "gaussian", "power_exponential",
         "matern", "rational_quadratic", "lpq", "polynomial", "ntk", "nngp", objects of
         `rfmlearn.kernels`, or of your own subclass of `rfmlearn.kernels.Kernel`.

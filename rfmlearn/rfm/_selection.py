@@ -93,7 +93,11 @@ class BaseRFMCV(BaseKernelMachine):
 
     def __init__(
         self,
-        kernels: str | Kernel | Sequence[str | Kernel] = ("laplace", "product_laplace"),
+        kernels: str | Kernel | Sequence[str | Kernel] = (
+            "laplace",
+            "product_laplace",
+            "gaussian",
+        ),
         *,
         bandwidths: float | Sequence[float] = (0.5, 1.0, 2.0),
         alphas: float | Sequence[float] = (1e-3, 1e-2, 1e-1, 1.0, 10.0),
