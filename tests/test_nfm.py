@@ -264,7 +264,7 @@ def test_learned_directions_beat_those_of_largest_variance_on_real_tables():
     wins = 0
     for load, k in ((load_digits, 5), (load_breast_cancer, 2), (load_wine, 2), (load_iris, 2)):
         X, y = load(return_X_y=True)
-        ours, pca = on(X[:900], y[:900], k)
+        ours, pca = on(X[:500], y[:500], k)
         wins += ours > pca
     assert wins == 4
 
